@@ -1,0 +1,2 @@
+// Package caddymodule is the module http.reverse_proxy.transport.tunnel.
+package caddymodule
