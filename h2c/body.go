@@ -1,0 +1,46 @@
+package h2c
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// body is a response body that tells when it is over, and that ends when its request's context does: the
+// engine does not look at the context while it waits for a window to send the request's body in.
+type body struct {
+	rc   io.ReadCloser
+	ctx  context.Context
+	stop func() bool
+	over func()
+	once sync.Once
+}
+
+func newBody(req *http.Request, rc io.ReadCloser, over func()) *body {
+	b := &body{rc: rc, ctx: req.Context(), over: over}
+	if req.Body != nil && req.Body != http.NoBody {
+		b.stop = context.AfterFunc(b.ctx, func() { rc.Close() })
+	}
+	return b
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.rc.Read(p)
+	if err != nil {
+		if cerr := b.ctx.Err(); cerr != nil && err != io.EOF {
+			err = cerr
+		}
+		b.once.Do(b.over)
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	if b.stop != nil {
+		b.stop()
+	}
+	err := b.rc.Close()
+	b.once.Do(b.over)
+	return err
+}

@@ -1,0 +1,125 @@
+package h2c
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Config tunes a Conn. The zero value, or a nil *Config, works.
+type Config struct {
+	// MaxResponseHeader is the most bytes a response's header list may have, as RFC 9113 section 6.5.2
+	// counts them. 0: 10 MiB.
+	MaxResponseHeader int64
+	// ResponseHeaderTimeout bounds the wait for a response's head once the request is fully written. 0: none.
+	ResponseHeaderTimeout time.Duration
+	// ExpectContinueTimeout bounds the wait for "100 Continue" before the body of a request with
+	// "Expect: 100-continue" is sent anyway. 0: it is sent at once.
+	ExpectContinueTimeout time.Duration
+	// ReadTimeout bounds each read of the connection while a request is in flight; when it fires, the
+	// connection and everything on it fails. CONNECT streams do not count as requests. 0: none.
+	ReadTimeout time.Duration
+	// WriteTimeout bounds how long a write may make no progress; when it fires, the connection fails. 0: none.
+	WriteTimeout time.Duration
+	// PingIdle is how long nothing may arrive before a PING asks whether the peer lives. 0: no PING.
+	PingIdle time.Duration
+	// PingTimeout is how long the answer to a PING may take before the connection fails. 0: 15s.
+	PingTimeout time.Duration
+}
+
+// Conn is one HTTP/2 connection. All methods may be called concurrently.
+type Conn struct {
+	wire   *wire
+	cc     *http.ClientConn
+	tls    *tls.ConnectionState
+	notify atomic.Pointer[func()]
+}
+
+// New starts HTTP/2 on conn, which it owns from now on: New closes it on error, Close closes it later.
+// The preface is written before New returns, nothing is awaited from the peer. ctx bounds New only.
+// cfg may be nil; it is not kept.
+func New(ctx context.Context, conn net.Conn, cfg *Config) (*Conn, error) {
+	if cfg == nil {
+		cfg = new(Config)
+	}
+	c := &Conn{wire: newWire(conn, cfg.ReadTimeout)}
+	if cs, ok := conn.(interface{ ConnectionState() tls.ConnectionState }); ok {
+		state := cs.ConnectionState()
+		c.tls = &state
+	}
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	t := &http.Transport{
+		Protocols:              protocols,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: cfg.MaxResponseHeader,
+		ResponseHeaderTimeout:  cfg.ResponseHeaderTimeout,
+		ExpectContinueTimeout:  cfg.ExpectContinueTimeout,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout:  cfg.PingIdle,
+			PingTimeout:      cfg.PingTimeout,
+			WriteByteTimeout: cfg.WriteTimeout,
+		},
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return c.wire, nil },
+	}
+	stop := context.AfterFunc(ctx, c.wire.abort)
+	cc, err := t.NewClientConn(context.WithoutCancel(ctx), "http", "conn.invalid:80")
+	if !stop() && err == nil {
+		cc.Close()
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.wire.Close()
+		return nil, classify(ctx, "new", err, false, false)
+	}
+	c.cc = cc
+	cc.SetStateHook(c.stateChanged)
+	return c, nil
+}
+
+// Reserve takes the slot of one request, and reports whether there was one: a slot is a stream within
+// the peer's SETTINGS_MAX_CONCURRENT_STREAMS. It must be followed by one RoundTrip, Connect or Release.
+func (c *Conn) Reserve() bool { return c.cc.Reserve() == nil }
+
+// Release gives back a slot that was not used.
+func (c *Conn) Release() { c.cc.Release() }
+
+// Shareable reports that a Conn carries more than one request at a time.
+func (c *Conn) Shareable() bool { return true }
+
+// InFlight is the number of requests, CONNECT streams and unused slots.
+func (c *Conn) InFlight() int { return c.cc.InFlight() }
+
+// Err is nil while the connection can take new requests, now or when a slot is free.
+func (c *Conn) Err() error {
+	if c.cc.Err() != nil {
+		return ErrClosed
+	}
+	// An idle connection without a free slot is one that got GOAWAY.
+	if c.cc.InFlight() == 0 && c.cc.Available() == 0 && c.cc.InFlight() == 0 {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Notify sets what is called after a slot became free or the connection died: from any goroutine that
+// uses the Conn (Reserve and Close included) or one of the Conn's own, at most one call at a time and no lock of
+// the Conn held. f must not block. It replaces an earlier one.
+func (c *Conn) Notify(f func()) {
+	c.notify.Store(&f)
+	if c.cc.Err() != nil {
+		go f()
+	}
+}
+
+func (c *Conn) stateChanged(*http.ClientConn) {
+	if f := c.notify.Load(); f != nil {
+		(*f)()
+	}
+}
+
+// Close closes the connection; what is in flight on it fails. It does not wait.
+func (c *Conn) Close() error { return c.cc.Close() }

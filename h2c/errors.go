@@ -1,0 +1,78 @@
+package h2c
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	"golang.org/x/net/http2"
+)
+
+// ErrClosed is the cause where a connection cannot take new requests: it was closed, it died, or the
+// peer has sent GOAWAY.
+var ErrClosed = errors.New("HTTP/2 connection takes no more requests")
+
+// Error is a request that got no response. The cause is what Unwrap gives; where the request's context
+// ended, errors.Is(err, context.Canceled) or context.DeadlineExceeded holds.
+type Error struct {
+	Op  string // what failed: "new", "round trip" or "connect"
+	Err error
+
+	unprocessed, unanswered, http11 bool
+}
+
+func (e *Error) Error() string { return "HTTP/2 " + e.Op + ": " + e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Timeout reports whether a time limit ended the request.
+func (e *Error) Timeout() bool {
+	var ne net.Error
+	return errors.As(e.Err, &ne) && ne.Timeout()
+}
+
+// Temporary makes *Error a net.Error, so that what looks for one finds Timeout.
+func (e *Error) Temporary() bool { return e.Timeout() }
+
+// Unprocessed reports that the peer provably did not process the request, so that sending it again is
+// safe whatever its method: no header frame was written, the stream lies above the last one that GOAWAY
+// names, or it was reset with REFUSED_STREAM.
+func (e *Error) Unprocessed() bool { return e.unprocessed }
+
+// Unanswered reports that no header block of a response arrived, not even an interim one.
+func (e *Error) Unanswered() bool { return e.unanswered }
+
+// HTTP11Required reports that the peer asks for this request over HTTP/1.1 (RFC 9113 section 7,
+// HTTP_1_1_REQUIRED).
+func (e *Error) HTTP11Required() bool { return e.http11 }
+
+// The errors of net/http's engine that have neither a type nor a value of their own; a test provokes each.
+const (
+	textGoAway     = "http2: Transport received Server's graceful shutdown GOAWAY"
+	textGoAwayCode = "http2: Transport received GOAWAY from server ErrCode:"
+)
+
+// classify makes the Error of a round trip that failed. wrote says that the request's header block was
+// handed to the connection, answered that a header block came back.
+func classify(ctx context.Context, op string, err error, wrote, answered bool) *Error {
+	e := &Error{Op: op, Err: err, unanswered: !answered}
+	if cerr := ctx.Err(); cerr != nil {
+		if !errors.Is(err, cerr) {
+			e.Err = cerr
+		}
+		return e
+	}
+	var se http2.StreamError
+	switch {
+	case errors.As(err, &se):
+		e.unprocessed = se.Code == http2.ErrCodeRefusedStream && !answered
+		e.http11 = se.Code == http2.ErrCodeHTTP11Required
+	case !answered && (err.Error() == textGoAway || strings.HasPrefix(err.Error(), textGoAwayCode)):
+		e.unprocessed = true
+		e.http11 = strings.HasSuffix(err.Error(), http2.ErrCodeHTTP11Required.String())
+	case !wrote:
+		e.unprocessed = true
+	}
+	return e
+}

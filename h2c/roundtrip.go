@@ -1,0 +1,101 @@
+package h2c
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// RoundTrip sends req in a slot taken by Reserve and returns once the response's head is there. Its
+// scheme, URL and Host are taken as they are, whatever the connection leads to. Neither req nor its
+// header is changed; the connection-specific fields are left out of what is sent (RFC 9113 section 8.2.2).
+// Interim responses go to the Got1xxResponse of an httptrace.ClientTrace in req's context.
+// The caller closes the response's body; ctx of req bounds the whole exchange, body included.
+// Errors are *Error, and req.Body is closed.
+func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := newExchange(req.Context())
+	out := req.WithContext(x.ctx)
+	out.Header = outgoing(req.Header)
+	c.wire.begin()
+	res, err := c.cc.RoundTrip(out)
+	if err != nil {
+		c.wire.end()
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, classify(req.Context(), "round trip", err, x.wrote.Load(), x.answered.Load())
+	}
+	res.Request = req
+	res.TLS = c.tls
+	if req.Method == http.MethodHead {
+		res.Body.Close()
+		res.Body = http.NoBody
+		c.wire.end()
+		return res, nil
+	}
+	res.Body = newBody(req, res.Body, c.wire.end)
+	return res, nil
+}
+
+// exchange watches how far one request came.
+type exchange struct {
+	ctx             context.Context
+	wrote, answered atomic.Bool
+}
+
+func newExchange(ctx context.Context) *exchange {
+	x := new(exchange)
+	x.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaders:         func() { x.wrote.Store(true) },
+		GotFirstResponseByte: func() { x.answered.Store(true) },
+	})
+	return x
+}
+
+// connectionFields are what HTTP/2 has no place for.
+var connectionFields = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"}
+
+// outgoing is h as it may be sent: h itself, or a copy where something has to be different. It names
+// User-Agent in any case, because the engine adds its own where the field is absent.
+func outgoing(h http.Header) http.Header {
+	_, hasAgent := h["User-Agent"]
+	drop := !hasAgent
+	for _, name := range connectionFields {
+		if _, ok := h[name]; ok {
+			drop = true
+		}
+	}
+	te, hasTE := h["Te"]
+	if !drop && !hasTE {
+		return h
+	}
+	out := make(http.Header, len(h)+1)
+	for k, v := range h {
+		out[k] = v
+	}
+	for _, list := range h["Connection"] {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); name != "Te" {
+				delete(out, name)
+			}
+		}
+	}
+	for _, name := range connectionFields {
+		delete(out, name)
+	}
+	if hasTE {
+		if httpguts.HeaderValuesContainsToken(te, "trailers") {
+			out["Te"] = []string{"trailers"}
+		} else {
+			delete(out, "Te")
+		}
+	}
+	if !hasAgent {
+		out["User-Agent"] = nil
+	}
+	return out
+}
