@@ -1,0 +1,78 @@
+package tlsuser
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+)
+
+// Client does the client's handshake over conn and returns the connection it made, ready for use.
+//
+// ctx and cfg.Timeout bound the handshake only: neither has an effect on the connection returned. On success conn
+// belongs to that connection and is closed with it; on any error Client has closed conn, and the error is an
+// [*Error]. cfg is copied. Client may be called concurrently, on different conns.
+func Client(ctx context.Context, conn net.Conn, cfg *Config) (*tls.Conn, error) {
+	if cfg == nil {
+		cfg = new(Config)
+	}
+	name := cfg.verifyName()
+	if name == "" && !cfg.InsecureSkipVerify {
+		_ = conn.Close()
+		return nil, &Error{Code: BadConfig, Err: errors.New("no name to verify the certificate against")}
+	}
+	ctx, cancel := cfg.limit(ctx)
+	defer cancel()
+
+	tconn := tls.Client(conn, cfg.clientConfig())
+	if err := tconn.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, newError(name, err)
+	}
+	return tconn, nil
+}
+
+// clientConfig makes what crypto/tls is asked to do.
+func (c *Config) clientConfig() *tls.Config {
+	conf := &tls.Config{
+		ServerName:           c.ServerName,
+		RootCAs:              c.RootCAs,
+		Certificates:         c.Certificates,
+		GetClientCertificate: c.GetClientCertificate,
+		InsecureSkipVerify:   c.InsecureSkipVerify,
+		CurvePreferences:     c.CurvePreferences,
+		Renegotiation:        c.Renegotiation,
+		NextProtos:           c.NextProtos,
+		ClientSessionCache:   c.Sessions,
+		MinVersion:           tls.VersionTLS12,
+	}
+	// crypto/tls verifies the name it sends. For another name its verification is replaced as a whole, in the one
+	// hook that also runs when a session is resumed.
+	if name := c.verifyName(); name != c.ServerName && !c.InsecureSkipVerify {
+		conf.InsecureSkipVerify = true
+		conf.VerifyConnection = func(state tls.ConnectionState) error {
+			return verify(state.PeerCertificates, name, c.RootCAs)
+		}
+	}
+	return conf
+}
+
+// verify does what crypto/tls does with a server's certificates, for a name of our own.
+func verify(certs []*x509.Certificate, name string, roots *x509.CertPool) error {
+	if len(certs) == 0 {
+		return errors.New("the peer presented no certificate")
+	}
+	intermediates := x509.NewCertPool()
+	for _, cert := range certs[1:] {
+		intermediates.AddCert(cert)
+	}
+	_, err := certs[0].Verify(x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: intermediates})
+	if err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: certs, Err: err}
+	}
+	return nil
+}
