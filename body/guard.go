@@ -1,0 +1,104 @@
+package body
+
+import (
+	"net/http"
+	"strings"
+)
+
+// DefaultMaxBytes is the cap of bodies that are decoded when none is written down: 32 MiB.
+const DefaultMaxBytes = 32 << 20
+
+// A Guard decides what happens to the bodies of a route's responses. The zero value lets everything pass untouched.
+// Its methods may be called concurrently; its fields must not be changed meanwhile.
+type Guard struct {
+	// MaxBytes is the most bytes of a body that are delivered: decoded bytes where the Guard decodes (and as many
+	// encoded ones), else bytes as they came. Zero means DefaultMaxBytes for bodies that are decoded, except event
+	// streams and gRPC, and none for others. A positive number applies to all bodies. Negative: no cap.
+	// Responses without a body (to HEAD, 204, 304) and upgraded streams (101) are never capped.
+	MaxBytes int64
+
+	// Decode lists the codings that are offered to origins and undone, in the order they are offered.
+	// Nil: nothing is offered, and bytes pass as they are.
+	Decode []Coding
+
+	// OnCap, if not nil, is called when a body turns out to be over its cap while it is read: once a response, from
+	// the goroutine that reads. Declared lengths over the cap are reported by Response alone. It must not read the body.
+	OnCap func(*TooLargeError)
+}
+
+// Request prepares the header of a request that is about to be sent, which must be the caller's own copy, and reports
+// whether the answer may be decoded. Accept-Encoding becomes the Guard's codings; or identity, when the request
+// has a Range or accepts no coding. With a Cache-Control of no-transform, and without Decode, nothing is changed.
+func (g *Guard) Request(h http.Header) bool {
+	offers := make([]string, 0, len(g.Decode))
+	for _, c := range g.Decode {
+		if c.known() {
+			offers = append(offers, string(c))
+		}
+	}
+	if len(offers) == 0 || noTransform(h) {
+		return false
+	}
+	if wantsIdentity(h) {
+		h.Set("Accept-Encoding", "identity")
+		return false
+	}
+	h.Set("Accept-Encoding", strings.Join(offers, ", "))
+	return true
+}
+
+// Response puts res.Body behind the Guard and edits the fields that decoding changes. req is the request as it was
+// sent or as it was before Request: both say the same. A declared length over the cap is returned as *TooLargeError:
+// then nothing of res was read or changed, and closing it is the caller's. Otherwise the error is nil, and closing
+// res.Body, also while a Read is under way, closes the body beneath.
+//
+// The new body's Read returns what is there instead of filling the buffer. Its errors are sticky: *TooLargeError,
+// *DecodeError, or the error of the body beneath as it is. io.EOF means that the body beneath ended too, so res.Trailer
+// is filled.
+func (g *Guard) Response(req *http.Request, res *http.Response) error {
+	switch res.StatusCode {
+	case http.StatusSwitchingProtocols, http.StatusNoContent, http.StatusNotModified:
+		return nil
+	}
+	codings := g.undoable(req, res)
+	if req.Method == http.MethodHead {
+		if codings != nil {
+			editHeader(res)
+		}
+		return nil
+	}
+	limit := g.limit(res.Header, codings != nil)
+	if limit >= 0 && res.ContentLength > limit {
+		return &TooLargeError{Limit: limit, Declared: res.ContentLength, Wire: true}
+	}
+	declared := res.ContentLength
+	if codings != nil {
+		editHeader(res)
+	}
+	switch {
+	case res.Body == nil || res.Body == http.NoBody || declared == 0:
+	case codings != nil:
+		res.Body = newDecoded(res, codings, limit, g.OnCap)
+	case limit >= 0:
+		res.Body = newCapped(res.Body, limit, g.OnCap)
+	}
+	return nil
+}
+
+// limit returns the cap of a body in bytes, negative for none.
+func (g *Guard) limit(h http.Header, decoding bool) int64 {
+	switch {
+	case g.MaxBytes != 0:
+		return max(g.MaxBytes, -1)
+	case decoding && !endless(h):
+		return DefaultMaxBytes
+	}
+	return -1
+}
+
+// endless reports whether a body is one of those that have no natural size: event streams and gRPC.
+func endless(h http.Header) bool {
+	media, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	return media == "text/event-stream" || strings.HasPrefix(media, "application/grpc")
+}

@@ -1,0 +1,108 @@
+package body
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxStacked bounds how many codings of one body are undone.
+const maxStacked = 5
+
+// digests are the fields whose values no longer fit once a coding is undone. They may come as trailers too.
+var digests = [...]string{"Content-Md5", "Digest", "Content-Digest", "Repr-Digest"}
+
+// undoable returns the codings of a response in the order they were applied, or nil when its bytes must stay.
+func (g *Guard) undoable(req *http.Request, res *http.Response) []Coding {
+	if len(g.Decode) == 0 || res.StatusCode == http.StatusPartialContent {
+		return nil
+	}
+	var codings []Coding
+	for name := range elements(res.Header, "Content-Encoding") {
+		if strings.EqualFold(name, "identity") {
+			continue
+		}
+		c, err := ParseCoding(name)
+		if err != nil || !slices.Contains(g.Decode, c) || len(codings) == maxStacked {
+			return nil
+		}
+		codings = append(codings, c)
+	}
+	if codings == nil || noTransform(res.Header) || noTransform(req.Header) || wantsIdentity(req.Header) {
+		return nil
+	}
+	return codings
+}
+
+// editHeader makes the fields of a response fit its decoded body.
+func editHeader(res *http.Response) {
+	h := res.Header
+	h.Del("Content-Encoding")
+	h.Del("Accept-Ranges")
+	dropDigests(h)
+	dropDigests(res.Trailer)
+	if tag := h.Get("Etag"); tag != "" && !strings.HasPrefix(tag, "W/") {
+		h.Set("Etag", "W/"+tag)
+	}
+	res.Uncompressed = true
+	if res.ContentLength == 0 {
+		return // nothing decodes to nothing: the length still fits
+	}
+	h.Del("Content-Length")
+	res.ContentLength = -1
+}
+
+func dropDigests(h http.Header) {
+	for _, name := range digests {
+		h.Del(name)
+	}
+}
+
+// wantsIdentity reports whether a request is to be answered without any content coding: it names a range of bytes,
+// or its Accept-Encoding admits no coding.
+func wantsIdentity(h http.Header) bool {
+	if h.Get("Range") != "" {
+		return true
+	}
+	if len(h["Accept-Encoding"]) == 0 {
+		return false
+	}
+	for element := range elements(h, "Accept-Encoding") {
+		name, params, _ := strings.Cut(element, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "identity") {
+			continue
+		}
+		key, value, found := strings.Cut(params, "=")
+		if found && strings.EqualFold(strings.TrimSpace(key), "q") {
+			if q, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil && q <= 0 {
+				continue
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// noTransform reports whether a message forbids intermediaries to change its content.
+func noTransform(h http.Header) bool {
+	for directive := range elements(h, "Cache-Control") {
+		if strings.EqualFold(directive, "no-transform") {
+			return true
+		}
+	}
+	return false
+}
+
+// elements yields the members of a comma-separated field, over all its lines, trimmed and without empty ones.
+func elements(h http.Header, name string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, line := range h[http.CanonicalHeaderKey(name)] {
+			for element := range strings.SplitSeq(line, ",") {
+				if element = strings.Trim(element, " \t"); element != "" && !yield(element) {
+					return
+				}
+			}
+		}
+	}
+}

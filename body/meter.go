@@ -1,0 +1,71 @@
+package body
+
+import (
+	"io"
+	"math"
+)
+
+// A meter counts the bytes of r and lets no more than its cap through. Its errors are sticky.
+type meter struct {
+	r    io.Reader
+	left int64          // bytes that may still pass
+	over *TooLargeError // the error of one byte more
+	any  bool           // at least one byte passed
+	err  error
+}
+
+// newMeter returns a meter with a cap of limit bytes; negative: none. wire is what its error says was counted.
+func newMeter(r io.Reader, limit int64, wire bool) meter {
+	if limit < 0 {
+		return meter{r: r, left: math.MaxInt64}
+	}
+	return meter{r: r, left: limit, over: &TooLargeError{Limit: limit, Wire: wire}}
+}
+
+// Read asks for one byte beyond the cap at most, which is how a body of exactly the cap is told from a longer one.
+func (m *meter) Read(p []byte) (int, error) {
+	if m.err != nil {
+		return 0, m.err
+	}
+	if int64(len(p))-1 > m.left {
+		p = p[:m.left+1]
+	}
+	n, err := m.r.Read(p)
+	if int64(n) > m.left {
+		n, err = int(m.left), m.over
+	}
+	m.left -= int64(n)
+	m.any = m.any || n > 0
+	m.err = err
+	return n, err
+}
+
+// failed returns the error that ended m, unless m is still going or came to its proper end.
+func (m *meter) failed() error {
+	if m.err == io.EOF {
+		return nil
+	}
+	return m.err
+}
+
+// capped is a body that passes as it is, up to its cap.
+type capped struct {
+	meter
+	body  io.ReadCloser
+	onCap func(*TooLargeError)
+}
+
+func newCapped(body io.ReadCloser, limit int64, onCap func(*TooLargeError)) *capped {
+	return &capped{meter: newMeter(body, limit, true), body: body, onCap: onCap}
+}
+
+func (c *capped) Read(p []byte) (int, error) {
+	n, err := c.meter.Read(p)
+	if err == error(c.over) && c.onCap != nil {
+		c.onCap(c.over)
+		c.onCap = nil
+	}
+	return n, err
+}
+
+func (c *capped) Close() error { return c.body.Close() }
