@@ -31,7 +31,7 @@ func writeBody(path string, n int64) error {
 		return err
 	}
 	if _, err := io.Copy(f, Body(n)); err != nil {
-		f.Close() //nolint:errcheck // the other error says more
+		f.Close() // the other error says more
 		return err
 	}
 	return f.Close()

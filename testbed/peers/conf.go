@@ -22,7 +22,7 @@ func (s *setup) writeConf(name string, data any) (string, error) {
 		return "", err
 	}
 	if err := t.Execute(f, data); err != nil {
-		f.Close() //nolint:errcheck // the other error says more
+		f.Close() // the other error says more
 		return "", err
 	}
 	return path, f.Close()

@@ -140,7 +140,7 @@ func attempt(name, path string, ports int, prepare func(*setup) ([]string, error
 	if err != nil {
 		return nil, nil, err
 	}
-	defer log.Close() //nolint:errcheck // the peer's processes have their own descriptors
+	defer log.Close() // the peer's processes have their own descriptors
 	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	cmd.Env = append(os.Environ(), "TMPDIR="+s.dir)

@@ -22,7 +22,7 @@ func freePorts(n int) ([]string, error) {
 		if err != nil {
 			continue
 		}
-		defer ln.Close() //nolint:errcheck // held until all are found, so that they differ
+		defer ln.Close() // held until all are found, so that they differ
 		ports = append(ports, port)
 	}
 	return nil, errors.New("no free port on 127.0.0.1")
