@@ -1,0 +1,40 @@
+package h1c
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+)
+
+// body is a response body. A connection whose body was not read to its end is closed with it.
+type body struct {
+	c    *Conn
+	rc   io.ReadCloser
+	ctx  context.Context
+	over chan struct{} // of wire.begin
+	eof  atomic.Bool
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.rc.Read(p)
+	if err == nil {
+		return n, nil
+	}
+	if err == io.EOF {
+		b.eof.Store(true)
+	} else if cerr := b.ctx.Err(); cerr != nil && !errors.Is(err, cerr) {
+		err = cerr
+	}
+	b.c.wire.end(b.over)
+	return n, err
+}
+
+func (b *body) Close() error {
+	if !b.eof.Load() {
+		b.c.Close()
+	}
+	err := b.rc.Close()
+	b.c.wire.end(b.over)
+	return err
+}

@@ -1,0 +1,53 @@
+package h1c
+
+import (
+	"context"
+	"errors"
+	"net"
+)
+
+// ErrClosed is the cause where a connection cannot take new requests: it was closed, it died, or it now
+// speaks another protocol.
+var ErrClosed = errors.New("HTTP/1.1 connection takes no more requests")
+
+// Error is a request that got no response. The cause is what Unwrap gives; where the request's context
+// ended, errors.Is(err, context.Canceled) or context.DeadlineExceeded holds.
+type Error struct {
+	Op  string // what failed: "new" or "round trip"
+	Err error
+
+	unprocessed, unanswered bool
+}
+
+func (e *Error) Error() string { return "HTTP/1.1 " + e.Op + ": " + e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Timeout reports whether a time limit ended the request.
+func (e *Error) Timeout() bool {
+	var ne net.Error
+	return errors.As(e.Err, &ne) && ne.Timeout()
+}
+
+// Temporary makes *Error a net.Error, so that what looks for one finds Timeout.
+func (e *Error) Temporary() bool { return e.Timeout() }
+
+// Unprocessed reports that the peer provably did not process the request, because no byte of it was
+// written: sending it again is safe whatever its method.
+func (e *Error) Unprocessed() bool { return e.unprocessed }
+
+// Unanswered reports that no byte of a response arrived, not even of an interim one.
+func (e *Error) Unanswered() bool { return e.unanswered }
+
+// classify makes the Error of a round trip that failed, from how many bytes went either way.
+func classify(ctx context.Context, err error, written, read int64) *Error {
+	e := &Error{Op: "round trip", Err: err, unanswered: read == 0}
+	if cerr := ctx.Err(); cerr != nil {
+		if !errors.Is(err, cerr) {
+			e.Err = cerr
+		}
+		return e
+	}
+	e.unprocessed = written == 0
+	return e
+}
