@@ -38,9 +38,9 @@ demo: build
 # The lines of 'go test' come again at the end, behind what was not tried.
 test:
 	$(GO) vet ./...
-	@mkdir -p .cache; notes=; status=0; race=-race; $(FIND_MISSING); \
+	@mkdir -p .cache; rm -f .cache/failed; notes=; status=0; race=-race; $(FIND_MISSING); \
 	if [ "$$($(GO) env CGO_ENABLED)" != 1 ]; then \
-		race=; notes="without -race: there is no C compiler"; fi; \
+		race=; notes="without -race: there is no C compiler, or CGO_ENABLED is 0"; fi; \
 	echo "$(GO) test $$race -timeout 8m $(TESTFLAGS) ./..."; \
 	{ $(GO) test $$race -timeout 8m $(TESTFLAGS) ./... 2>&1 || touch .cache/failed; } | tee .cache/test.log; \
 	if [ -f .cache/failed ]; then rm .cache/failed; status=1; fi; \
@@ -65,7 +65,7 @@ peers:
 	trap 'rm -f $$policy; [ -z "$$saved" ] || mv $$saved $$policy' EXIT; trap 'exit 1' HUP INT TERM; \
 	printf '#!/bin/sh\nexit 101\n' >$$policy; chmod 755 $$policy; \
 	export DEBIAN_FRONTEND=noninteractive; \
-	apt-get update -qq && apt-get install -qq -y --no-install-recommends $(PACKAGES) || exit 1; \
+	apt-get update -qq && apt-get install -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends $(PACKAGES) || exit 1; \
 	$(FIND_MISSING); [ -z "$$missing" ] || { echo "still missing:$$missing"; exit 1; }
 
 lint: $(LINT)
