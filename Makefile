@@ -65,7 +65,7 @@ peers:
 	trap 'rm -f $$policy; [ -z "$$saved" ] || mv $$saved $$policy' EXIT; trap 'exit 1' HUP INT TERM; \
 	printf '#!/bin/sh\nexit 101\n' >$$policy; chmod 755 $$policy; \
 	export DEBIAN_FRONTEND=noninteractive; \
-	apt-get update -qq && apt-get install -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends $(PACKAGES) || exit 1; \
+	apt-get update -qq && apt-get install -qq -y --no-upgrade -o DPkg::Lock::Timeout=300 --no-install-recommends $(PACKAGES) || exit 1; \
 	$(FIND_MISSING); [ -z "$$missing" ] || { echo "still missing:$$missing"; exit 1; }
 
 lint: $(LINT)
