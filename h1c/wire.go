@@ -58,7 +58,7 @@ func (w *wire) begin() (over chan struct{}) {
 func (w *wire) end(over chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over != over {
+	if over == nil || w.over != over {
 		return
 	}
 	close(w.over)
