@@ -1,0 +1,292 @@
+package tunnel
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"slices"
+	"sync"
+	"time"
+)
+
+// DefaultIdleTimeout is how long a connection to an H2 proxy is kept without a tunnel.
+const DefaultIdleTimeout = 2 * time.Minute
+
+// Carriers holds connections to H2 proxies, each of which carries many tunnels. Dials share one only if every hop up
+// to and including that proxy is equal in all that shapes a connection, credentials included, and so is PullBytes;
+// dialers whose Dial leads to different networks must not share Carriers. When a connection is out of streams
+// another is opened; one that died is dropped.
+//
+// The zero value is ready. All methods may be called concurrently. It must not be copied.
+type Carriers struct {
+	// IdleTimeout closes a connection that carried no tunnel for so long. Zero: DefaultIdleTimeout. Negative: never.
+	IdleTimeout time.Duration
+
+	mu      sync.Mutex // guards what follows and all fields of groups and carriers; never held while a conn is used
+	secret  []byte
+	groups  map[carrierKey]*group
+	private bool // nothing is kept: a connection is closed with its last tunnel
+}
+
+type carrierKey [sha256.Size]byte
+
+// group is the carriers of one key.
+type group struct {
+	carriers []*carrier
+	opening  *opening
+	slots    broadcast // a stream may have become free
+}
+
+// opening is a carrier that is being made. One is made at a time, and the others wait.
+type opening struct {
+	done chan struct{}
+	err  error // valid after done; nil also if the carrier is of no use to anyone but its maker
+}
+
+// key tells whose carriers may be used. It is an HMAC, as it is made of credentials.
+func (c *Carriers) key(hops []Hop, pullBytes int) carrierKey {
+	c.mu.Lock()
+	if c.secret == nil {
+		c.secret = make([]byte, sha256.Size)
+		_, _ = rand.Read(c.secret) // never fails
+	}
+	mac := hmac.New(sha256.New, c.secret)
+	c.mu.Unlock()
+	writeNumber(mac, uint64(pullBytes))
+	writeNumber(mac, uint64(len(hops)))
+	for i := range hops {
+		hops[i].WriteIdentity(mac)
+	}
+	return carrierKey(mac.Sum(nil))
+}
+
+// take returns a carrier on which the caller holds a stream: one that is open unless fresh is asked for, one that
+// someone else is opening, or one of its own. The error is that of open, the caller's own or of the one waited for.
+func (c *Carriers) take(ctx context.Context, key carrierKey, fresh bool, open func() (*carrier, error)) (*carrier, error) {
+	for ; ; fresh = false {
+		c.mu.Lock()
+		g := c.groupOf(key)
+		carriers := slices.Clone(g.carriers)
+		c.mu.Unlock()
+		free := g.slots.wait()
+		if !fresh {
+			for _, car := range carriers {
+				if c.reserve(car) {
+					return car, nil
+				}
+			}
+		}
+		under, own := c.begin(key)
+		if own {
+			return c.grow(ctx, key, under, open)
+		}
+		select {
+		case <-under.done:
+			if under.err != nil {
+				return nil, under.err
+			}
+		case <-free:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (c *Carriers) groupOf(key carrierKey) *group {
+	if c.groups == nil {
+		c.groups = make(map[carrierKey]*group)
+	}
+	g := c.groups[key]
+	if g == nil {
+		g = new(group)
+		c.groups[key] = g
+	}
+	return g
+}
+
+// reserve takes a stream of car, and drops car if it is dead.
+func (c *Carriers) reserve(car *carrier) bool {
+	if !car.conn.Reserve() {
+		if car.conn.Err() != nil {
+			c.retire(car)
+		}
+		return false
+	}
+	c.mu.Lock()
+	usable := !car.retired
+	if usable {
+		car.tunnels++
+		car.stopIdling()
+	}
+	c.mu.Unlock()
+	if !usable {
+		car.conn.Release()
+	}
+	return usable
+}
+
+// begin returns the opening under way, or a new one that is the caller's own.
+func (c *Carriers) begin(key carrierKey) (under *opening, own bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groupOf(key)
+	if g.opening != nil {
+		return g.opening, false
+	}
+	g.opening = &opening{done: make(chan struct{})}
+	return g.opening, true
+}
+
+// grow opens a carrier. Others get to use it once its streams can be counted. If it cannot be opened, those who
+// wait fail with the same error, unless the fault is the ctx of the one who opened.
+func (c *Carriers) grow(ctx context.Context, key carrierKey, under *opening, open func() (*carrier, error)) (*carrier, error) {
+	car, err := open()
+	if err != nil {
+		c.opened(key, under, nil, err, ctx.Err() != nil)
+		return nil, err
+	}
+	car.owner, car.key, car.tunnels = c, key, 1
+	if !car.conn.Reserve() {
+		err := fail(ProxyProtocolError, errNoStreams)
+		c.opened(key, under, nil, err, false)
+		_ = car.conn.Close()
+		return nil, err
+	}
+	c.mu.Lock()
+	g := c.groupOf(key)
+	c.mu.Unlock()
+	car.conn.Notify(func() {
+		car.closeIfDrained()
+		g.slots.wake()
+	})
+	car.wire.whenSettled(func() { c.opened(key, under, car, nil, false) })
+	return car, nil
+}
+
+// opened ends an opening.
+func (c *Carriers) opened(key carrierKey, under *opening, car *carrier, err error, own bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groupOf(key)
+	g.opening = nil
+	if car != nil && !car.retired {
+		g.carriers = append(g.carriers, car)
+	}
+	if !own {
+		under.err = err
+	}
+	close(under.done)
+	c.forget(key, g)
+}
+
+// forget drops a group that is of no use. c.mu is held.
+func (c *Carriers) forget(key carrierKey, g *group) {
+	if len(g.carriers) == 0 && g.opening == nil {
+		delete(c.groups, key)
+	}
+}
+
+// release ends a tunnel on car.
+func (c *Carriers) release(car *carrier) {
+	c.mu.Lock()
+	car.tunnels--
+	idle := car.tunnels == 0
+	if idle && c.private {
+		c.drop(car)
+	}
+	over := idle && car.retired
+	if idle && !over && c.IdleTimeout >= 0 {
+		timeout := c.IdleTimeout
+		if timeout == 0 {
+			timeout = DefaultIdleTimeout
+		}
+		car.idle = time.AfterFunc(timeout, func() { c.expire(car) })
+	}
+	c.mu.Unlock()
+	if over {
+		car.drain()
+	}
+}
+
+// retire gives car to nobody any more. It is closed with its last tunnel.
+func (c *Carriers) retire(car *carrier) {
+	c.mu.Lock()
+	car.stopIdling()
+	c.drop(car)
+	over := car.tunnels == 0
+	c.mu.Unlock()
+	if over {
+		car.drain()
+	}
+}
+
+// expire closes car if it is still idle.
+func (c *Carriers) expire(car *carrier) {
+	c.mu.Lock()
+	over := car.tunnels == 0 && !car.retired
+	if over {
+		c.drop(car)
+	}
+	c.mu.Unlock()
+	if over {
+		car.drain()
+	}
+}
+
+// drop takes car out of its group. c.mu is held.
+func (c *Carriers) drop(car *carrier) {
+	car.retired = true
+	if g := c.groups[car.key]; g != nil {
+		g.carriers = slices.DeleteFunc(g.carriers, func(other *carrier) bool { return other == car })
+		c.forget(car.key, g)
+	}
+}
+
+// Close closes the connections that carry no tunnel, and lets the others end with their last one. A dial that comes
+// after it works, but what it opens is closed with its tunnels.
+func (c *Carriers) Close() {
+	c.mu.Lock()
+	c.private = true
+	var idle []*carrier
+	for _, g := range c.groups {
+		for _, car := range g.carriers {
+			if car.tunnels == 0 {
+				idle = append(idle, car)
+			}
+		}
+	}
+	for _, car := range idle {
+		car.stopIdling()
+		c.drop(car)
+	}
+	c.mu.Unlock()
+	for _, car := range idle {
+		car.drain()
+	}
+}
+
+// broadcast wakes everyone who waits. The zero value is ready.
+type broadcast struct {
+	mu sync.Mutex
+	ch chan struct{} // closed and forgotten by wake
+}
+
+// wait returns what the next wake closes.
+func (b *broadcast) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch == nil {
+		b.ch = make(chan struct{})
+	}
+	return b.ch
+}
+
+func (b *broadcast) wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch != nil {
+		close(b.ch)
+		b.ch = nil
+	}
+}
