@@ -16,7 +16,7 @@ type Error struct {
 	Op  string // what failed: "new" or "round trip"
 	Err error
 
-	unprocessed, unanswered bool
+	unprocessed, unanswered, invalid bool
 }
 
 func (e *Error) Error() string { return "HTTP/1.1 " + e.Op + ": " + e.Err.Error() }
@@ -39,8 +39,12 @@ func (e *Error) Unprocessed() bool { return e.unprocessed }
 // Unanswered reports that no byte of a response arrived, not even of an interim one.
 func (e *Error) Unanswered() bool { return e.unanswered }
 
-// classify makes the Error of a round trip that failed, from how many bytes went either way.
-func classify(ctx context.Context, err error, written, read int64) *Error {
+// Invalid reports that the request cannot be sent on any connection: a field or its URL is not valid.
+func (e *Error) Invalid() bool { return e.invalid }
+
+// classify makes the Error of a round trip that failed, from how many bytes went either way and whether
+// the connection lives on.
+func classify(ctx context.Context, err error, written, read int64, alive bool) *Error {
 	e := &Error{Op: "round trip", Err: err, unanswered: read == 0}
 	if cerr := ctx.Err(); cerr != nil {
 		if !errors.Is(err, cerr) {
@@ -49,5 +53,6 @@ func classify(ctx context.Context, err error, written, read int64) *Error {
 		return e
 	}
 	e.unprocessed = written == 0
+	e.invalid = e.unprocessed && alive
 	return e
 }

@@ -110,8 +110,10 @@ func TestIdleConnectionClosedByPeer(t *testing.T) {
 }
 
 func TestReservedConnectionClosedByPeer(t *testing.T) {
-	c := script(t, nil, func(*peer) {})
+	reserved := make(chan struct{})
+	c := script(t, nil, func(*peer) { <-reserved })
 	reserve(t, c)
+	close(reserved)
 	<-c.wire.deaf
 	_, err := c.RoundTrip(get(t, "/"))
 	var e *Error

@@ -24,7 +24,7 @@ func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			req.Body.Close()
 		}
-		return nil, classify(req.Context(), err, c.wire.written.Load()-written, c.wire.read.Load()-read)
+		return nil, classify(req.Context(), err, c.wire.written.Load()-written, c.wire.read.Load()-read, c.Err() == nil)
 	}
 	res.Request = req
 	res.TLS = c.tls

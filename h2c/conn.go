@@ -73,7 +73,7 @@ func New(ctx context.Context, conn net.Conn, cfg *Config) (*Conn, error) {
 	}
 	if err != nil {
 		c.wire.Close()
-		return nil, classify(ctx, "new", err, false, false)
+		return nil, classify(ctx, "new", err, false, false, false)
 	}
 	c.cc = cc
 	cc.SetStateHook(c.stateChanged)

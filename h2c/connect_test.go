@@ -21,11 +21,10 @@ type half struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	other chan *half
-	done  chan struct{}
 }
 
 func (s *splice) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := &half{w: w, r: r, other: make(chan *half, 1), done: make(chan struct{})}
+	h := &half{w: w, r: r, other: make(chan *half, 1)}
 	w.WriteHeader(http.StatusOK)
 	http.NewResponseController(w).Flush()
 	s.mu.Lock()
@@ -41,11 +40,6 @@ func (s *splice) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case other := <-h.other:
 		copyFlush(h.w, other.r.Body)
-		close(h.done)
-		select { // the other's body must stay readable while this one is copied
-		case <-other.done:
-		case <-other.r.Context().Done():
-		}
 	case <-r.Context().Done():
 	}
 }

@@ -19,7 +19,7 @@ type Error struct {
 	Op  string // what failed: "new", "round trip" or "connect"
 	Err error
 
-	unprocessed, unanswered, http11 bool
+	unprocessed, unanswered, refused, http11, invalid bool
 }
 
 func (e *Error) Error() string { return "HTTP/2 " + e.Op + ": " + e.Err.Error() }
@@ -43,6 +43,13 @@ func (e *Error) Unprocessed() bool { return e.unprocessed }
 // Unanswered reports that no header block of a response arrived, not even an interim one.
 func (e *Error) Unanswered() bool { return e.unanswered }
 
+// Refused reports REFUSED_STREAM: the peer takes no more requests on this connection for now.
+func (e *Error) Refused() bool { return e.refused }
+
+// Invalid reports that the request cannot be sent on any connection to this peer: a field or its URL is not
+// valid, or its head is too large for it.
+func (e *Error) Invalid() bool { return e.invalid }
+
 // HTTP11Required reports that the peer asks for this request over HTTP/1.1 (RFC 9113 section 7,
 // HTTP_1_1_REQUIRED).
 func (e *Error) HTTP11Required() bool { return e.http11 }
@@ -51,11 +58,12 @@ func (e *Error) HTTP11Required() bool { return e.http11 }
 const (
 	textGoAway     = "http2: Transport received Server's graceful shutdown GOAWAY"
 	textGoAwayCode = "http2: Transport received GOAWAY from server ErrCode:"
+	textUnusable   = "http2: client conn not usable"
 )
 
 // classify makes the Error of a round trip that failed. wrote says that the request's header block was
-// handed to the connection, answered that a header block came back.
-func classify(ctx context.Context, op string, err error, wrote, answered bool) *Error {
+// handed to the connection, answered that a header block came back, alive that the connection goes on.
+func classify(ctx context.Context, op string, err error, wrote, answered, alive bool) *Error {
 	e := &Error{Op: op, Err: err, unanswered: !answered}
 	if cerr := ctx.Err(); cerr != nil {
 		if !errors.Is(err, cerr) {
@@ -66,13 +74,15 @@ func classify(ctx context.Context, op string, err error, wrote, answered bool) *
 	var se http2.StreamError
 	switch {
 	case errors.As(err, &se):
-		e.unprocessed = se.Code == http2.ErrCodeRefusedStream && !answered
+		e.refused = se.Code == http2.ErrCodeRefusedStream
+		e.unprocessed = e.refused && !answered
 		e.http11 = se.Code == http2.ErrCodeHTTP11Required
 	case !answered && (err.Error() == textGoAway || strings.HasPrefix(err.Error(), textGoAwayCode)):
 		e.unprocessed = true
 		e.http11 = strings.HasSuffix(err.Error(), http2.ErrCodeHTTP11Required.String())
 	case !wrote:
 		e.unprocessed = true
+		e.invalid = alive && err.Error() != textUnusable
 	}
 	return e
 }

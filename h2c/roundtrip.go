@@ -27,7 +27,7 @@ func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			req.Body.Close()
 		}
-		return nil, classify(req.Context(), "round trip", err, x.wrote.Load(), x.answered.Load())
+		return nil, classify(req.Context(), "round trip", err, x.wrote.Load(), x.answered.Load(), c.Err() == nil)
 	}
 	res.Request = req
 	res.TLS = c.tls

@@ -1,0 +1,45 @@
+package pool
+
+import (
+	"context"
+	"net/http"
+)
+
+// Conn is one HTTP connection. All methods may be called concurrently.
+//
+// An error of RoundTrip may have these methods, each a fact about the failed request:
+//
+//	Unprocessed() bool // the origin provably did not process it
+//	Unanswered() bool  // no byte of a response arrived
+//	Refused() bool     // the origin took no more requests on this connection
+//	Invalid() bool     // no connection could send it
+type Conn interface {
+	// RoundTrip sends a request in a slot that Reserve took. The slot is free again when the
+	// response's body was read to its end or closed. On error it closes the request's body.
+	RoundTrip(*http.Request) (*http.Response, error)
+	// Reserve takes the slot of one request, and reports whether there was one. It does not block.
+	Reserve() bool
+	// Release gives back a slot that was not used.
+	Release()
+	// Shareable reports whether more than one request may be in flight (HTTP/2). It is constant.
+	Shareable() bool
+	// InFlight is the number of slots taken.
+	InFlight() int
+	// Err is non-nil once the connection is not usable for new requests.
+	Err() error
+	// Notify sets what is called after a slot became free or the connection died, with no lock held. If it is dead
+	// already, f is called as well.
+	Notify(f func())
+	// Close closes the connection with all that is in flight on it, without waiting.
+	Close() error
+}
+
+// DialFunc makes a connection for one request: ctx is that request's and bounds the making only. t holds
+// the TLS sessions of the request's identity.
+type DialFunc func(ctx context.Context, t *Tickets) (Conn, error)
+
+// Identity says which requests may share a connection: those whose Identity is equal.
+type Identity struct {
+	Key  [32]byte // a keyed hash of all that shapes a connection, secrets included
+	Addr string   // the origin's network and address: what MaxConnsPerHost counts by
+}

@@ -1,0 +1,108 @@
+package pool
+
+import (
+	"container/list"
+	"crypto/tls"
+	"sync"
+)
+
+// identity is the connections of one Identity. Connections without multiplexing are in no list while a
+// request uses them.
+type identity struct {
+	id      Identity
+	host    *host
+	tickets Tickets
+
+	users    int           // requests in progress; 0: it is in Pool.unused
+	unused   *list.Element // of Pool.unused
+	dialing  int
+	free     []*entry // one-request connections without a request, most recently used last
+	shared   []*entry // shareable connections, newest last
+	isShared bool     // the newest connection was shareable
+	cautious bool     // a stream was refused once: a new shared connection gets one request until it has answered
+	gone     bool     // forgotten
+}
+
+// enter finds or makes the identity and counts a user. p.mu is held.
+func (p *Pool) enter(key Identity) *identity {
+	id := p.ids[key]
+	if id == nil {
+		id = &identity{id: key, host: p.host(key.Addr)}
+		id.host.identities++
+		p.ids[key] = id
+		p.limitIdentities()
+	} else if id.unused != nil {
+		p.unused.Remove(id.unused)
+		id.unused = nil
+	}
+	id.users++
+	return id
+}
+
+// leave is the end of a user. p.mu is held.
+func (p *Pool) leave(id *identity) {
+	id.users--
+	if id.users > 0 {
+		return
+	}
+	id.unused = p.unused.PushFront(id)
+	if p.closed {
+		p.forget(id)
+		return
+	}
+	p.limitIdentities()
+}
+
+func (p *Pool) limitIdentities() {
+	for len(p.ids) > p.opt.maxIdentities() && p.unused.Len() > 0 {
+		p.forget(p.unused.Back().Value.(*identity))
+	}
+}
+
+// forget drops an identity without users: its connections and its tickets. p.mu is held.
+func (p *Pool) forget(id *identity) {
+	p.unused.Remove(id.unused)
+	delete(p.ids, id.id)
+	id.gone = true
+	for len(id.free) > 0 {
+		p.remove(id.free[0])
+	}
+	for len(id.shared) > 0 {
+		p.remove(id.shared[0])
+	}
+	id.host.identities--
+	p.serve(id.host)
+	p.dropHost(id.host)
+}
+
+// dropHost forgets a host that nothing refers to.
+func (p *Pool) dropHost(h *host) {
+	if h.identities == 0 && h.conns == 0 {
+		delete(p.hosts, h.addr)
+	}
+}
+
+// Tickets holds the TLS sessions of one identity, for as long as the pool remembers it.
+type Tickets struct {
+	mu   sync.Mutex
+	legs map[string]tls.ClientSessionCache
+}
+
+// sessionsPerLeg is how many sessions a leg keeps. One server name is the rule.
+const sessionsPerLeg = 4
+
+// Leg gives the session cache of one leg of the way: "origin", or a hop's name. It is the same one for the
+// same name and safe for concurrent use.
+func (t *Tickets) Leg(name string) tls.ClientSessionCache {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.legs == nil {
+		t.legs = map[string]tls.ClientSessionCache{}
+	}
+	c := t.legs[name]
+	if c == nil {
+		c = tls.NewLRUClientSessionCache(sessionsPerLeg)
+		t.legs[name] = c
+	}
+	return c
+}

@@ -1,0 +1,135 @@
+package pool
+
+import (
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Got tells how a request was carried.
+type Got struct {
+	Reused  bool          // on a connection that had carried a request before
+	Retried bool          // it was sent twice
+	Waited  time.Duration // for a connection, dialing excluded
+}
+
+// RoundTrip sends req on a connection of id, or on one that dial makes.
+//
+// Neither req nor its header is changed. Its body is not read before there is a connection, and is always closed.
+// A request is sent once more, on a newer connection, if the first one failed and the origin provably did not process it, or, for the safe
+// methods, if a reused connection failed without a byte of an answer; in both cases only if the body is
+// absent, unread, or remembered as a whole. got is filled in any case, nil is ok. Errors are *Error.
+//
+// The caller closes the response's body; a body that was read to its end or closed gives its connection back.
+// The body of a 101 is an io.ReadWriteCloser with CloseWrite if the Conn's is; its connection is closed with it.
+func (p *Pool) RoundTrip(req *http.Request, key Identity, dial DialFunc, got *Got) (*http.Response, error) {
+	if got == nil {
+		got = new(Got)
+	}
+	*got = Got{}
+	body := newReplay(req, p.opt.replayBytes())
+	p.mu.Lock()
+	if p.closed {
+		p.unlock()
+		body.finish()
+		return nil, &Error{Stage: StageWait, Err: ErrClosed}
+	}
+	id := p.enter(key)
+	p.unlock()
+
+	res, e, err := p.send(req, id, dial, body, got)
+	if err != nil {
+		err.BodyRead = body.finish()
+		p.mu.Lock()
+		p.leave(id)
+		p.unlock()
+		return nil, err
+	}
+	p.wrap(res, e)
+	return res, nil
+}
+
+// send is RoundTrip for a counted user of id. With a response it gives the connection that is in use by it.
+func (p *Pool) send(req *http.Request, id *identity, dial DialFunc, body *replay, got *Got) (*http.Response, *entry, *Error) {
+	ctx := req.Context()
+	var newer uint64
+	for {
+		e, reused, err := p.get(ctx, id, newer, dial, got)
+		if err != nil {
+			return nil, nil, err
+		}
+		got.Reused = reused
+		res, cause := e.conn.RoundTrip(p.outgoing(req, body))
+		if cause == nil {
+			body.settle()
+			p.answered(e)
+			res.Request = req
+			return res, e, nil
+		}
+		retry := !got.Retried && ctx.Err() == nil && again(req.Method, reused, cause) && body.rewind()
+		p.mu.Lock()
+		newer = p.seq
+		id.cautious = id.cautious || refused(cause)
+		p.done(e)
+		p.unlock()
+		if !retry {
+			return nil, nil, &Error{Stage: StageRoundTrip, Err: ended(ctx, cause)}
+		}
+		got.Retried = true
+	}
+}
+
+// answered notes that e carried a request, which may free slots that were held back.
+func (p *Pool) answered(e *entry) {
+	if e.proven.Swap(true) || p.waiting.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	p.serve(e.id.host)
+	p.unlock()
+}
+
+// outgoing is the request for one attempt.
+func (p *Pool) outgoing(req *http.Request, body *replay) *http.Request {
+	closing := p.opt.DisableKeepAlives && !req.Close && req.Header.Get("Upgrade") == ""
+	if body == nil && !closing {
+		return req
+	}
+	out := new(http.Request)
+	*out = *req
+	out.Close = req.Close || closing
+	if body != nil {
+		out.Body = body.attempt()
+		out.GetBody = nil
+	}
+	return out
+}
+
+// again says whether a request that failed with err may be sent once more, its body aside.
+func again(method string, reused bool, err error) bool {
+	var invalid interface{ Invalid() bool }
+	if errors.As(err, &invalid) && invalid.Invalid() {
+		return false
+	}
+	var unprocessed interface{ Unprocessed() bool }
+	if errors.As(err, &unprocessed) && unprocessed.Unprocessed() {
+		return true
+	}
+	var unanswered interface{ Unanswered() bool }
+	return reused && safe(method) && errors.As(err, &unanswered) && unanswered.Unanswered()
+}
+
+// refused says that the connection has more requests than its peer takes.
+func refused(err error) bool {
+	var r interface{ Refused() bool }
+	return errors.As(err, &r) && r.Refused()
+}
+
+// safe is RFC 9110 section 9.2.1.
+func safe(method string) bool {
+	switch method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
