@@ -25,13 +25,19 @@ func Client(ctx context.Context, conn net.Conn, cfg *Config) (*tls.Conn, error) 
 	ctx, cancel := cfg.limit(ctx)
 	defer cancel()
 
-	tconn := tls.Client(conn, cfg.clientConfig())
+	conf := cfg.clientConfig()
+	asked := noteCertificateRequest(conf)
+	tconn := tls.Client(conn, conf)
 	if err := tconn.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return nil, newError(name, err)
+		e := newError(name, err)
+		if *asked && isAlert(err, handshakeFailure) {
+			e.Code = ClientCertRefused // TLS 1.2 has no alert that says so
+		}
+		return nil, e
 	}
 	return tconn, nil
 }
@@ -59,6 +65,26 @@ func (c *Config) clientConfig() *tls.Config {
 		}
 	}
 	return conf
+}
+
+// noteCertificateRequest makes conf remember whether the peer asked for a client certificate. What is presented is
+// the same as without it.
+func noteCertificateRequest(conf *tls.Config) *bool {
+	asked := new(bool)
+	choose, certs := conf.GetClientCertificate, conf.Certificates
+	conf.GetClientCertificate = func(req *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		*asked = true
+		if choose != nil {
+			return choose(req)
+		}
+		for i := range certs {
+			if req.SupportsCertificate(&certs[i]) == nil {
+				return &certs[i], nil
+			}
+		}
+		return new(tls.Certificate), nil
+	}
+	return asked
 }
 
 // verify does what crypto/tls does with a server's certificates, for a name of our own.

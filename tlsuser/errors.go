@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"syscall"
 )
 
@@ -120,32 +121,32 @@ func certificateCode(err error) (Code, bool) {
 	return "", false
 }
 
-// refusesClientCert reports whether err is one of the alerts by which a server speaks of the client's certificate.
-// crypto/tls does not export the type of its alerts, but AlertError gives their texts.
+// Alerts of RFC 8446 section 6 that a server sends about the client's certificate, and one that may be about it.
+const (
+	handshakeFailure       tls.AlertError = 40
+	badCertificate         tls.AlertError = 42
+	unsupportedCertificate tls.AlertError = 43
+	certificateRevoked     tls.AlertError = 44
+	certificateExpired     tls.AlertError = 45
+	certificateUnknown     tls.AlertError = 46
+	unknownCA              tls.AlertError = 48
+	accessDenied           tls.AlertError = 49
+	certificateRequired    tls.AlertError = 116
+)
+
 func refusesClientCert(err error) bool {
+	return isAlert(err, badCertificate, unsupportedCertificate, certificateRevoked, certificateExpired,
+		certificateUnknown, unknownCA, accessDenied, certificateRequired)
+}
+
+// isAlert reports whether the peer ended TLS by one of these alerts. crypto/tls does not export the type of what it
+// reports then, but its text is that of AlertError.
+func isAlert(err error, alerts ...tls.AlertError) bool {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "remote error" || op.Err == nil {
 		return false
 	}
-	const (
-		badCertificate         tls.AlertError = 42
-		unsupportedCertificate tls.AlertError = 43
-		certificateRevoked     tls.AlertError = 44
-		certificateExpired     tls.AlertError = 45
-		certificateUnknown     tls.AlertError = 46
-		unknownCA              tls.AlertError = 48
-		accessDenied           tls.AlertError = 49
-		certificateRequired    tls.AlertError = 116
-	)
-	for _, alert := range []tls.AlertError{
-		badCertificate, unsupportedCertificate, certificateRevoked, certificateExpired,
-		certificateUnknown, unknownCA, accessDenied, certificateRequired,
-	} {
-		if op.Err.Error() == alert.Error() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(alerts, func(alert tls.AlertError) bool { return op.Err.Error() == alert.Error() })
 }
 
 func newError(name string, err error) *Error {
