@@ -17,7 +17,7 @@ import (
 
 const (
 	startTimeout = 20 * time.Second // squid takes a second or two on a busy machine
-	stopTimeout  = 5 * time.Second  // from SIGTERM to SIGKILL
+	stopTimeout  = time.Second / 2  // from SIGTERM to SIGKILL: peers have nothing to save, and squid takes longer
 	startTries   = 3                // another process may take a free port first
 )
 
@@ -68,7 +68,8 @@ func (p *Peer) Log() string {
 	return string(b)
 }
 
-// Stop ends the peer and all its processes and removes its files. It is safe to call it again.
+// Stop ends the peer and all its processes and removes its files. When it returns, the port is closed. It is safe to
+// call it again.
 func (p *Peer) Stop() {
 	p.stop.Do(func() {
 		p.end()
@@ -84,6 +85,14 @@ func (p *Peer) end() {
 	}
 	signalGroup(p.cmd.Process, syscall.SIGKILL) // also what the first process left behind
 	<-p.done
+	for range 100 { // its children end in their own time
+		conn, err := net.DialTimeout("tcp", p.Addr, time.Second)
+		if err != nil {
+			return
+		}
+		conn.Close()
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func (p *Peer) stopWith(t testing.TB) {
