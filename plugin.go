@@ -1,8 +1,8 @@
 // Package caddytunnel carries the upstream requests of Caddy's reverse_proxy through proxies.
 //
-// Importing it registers the module http.reverse_proxy.transport.tunnel, so that
-// "xcaddy build --with github.com/caddytunnel/caddytunnel" is all that a build needs.
-// There is no other code here; this is the map of the rooms, in the order of one request's way:
+// Importing it registers the module http.reverse_proxy.transport.tunnel and the command "caddy tunnel", so that
+// "xcaddy build --with github.com/caddytunnel/caddytunnel" is all that a build needs. There is no other code here;
+// this is the map of the rooms, in the order of one request's way:
 //
 //   - caddymodule: the only room that knows Caddy: config, Caddyfile, provisioning, error mapping, logs, commands
 //   - pool: HTTP connections by identity: reuse, limits, waiters, replay
@@ -11,7 +11,17 @@
 //   - h1c, h2c: one HTTP/1.1, one HTTP/2 client connection over a given net.Conn
 //   - body: response bodies: decoding and caps
 //
-// Beside them stand testbed (origins and proxies in process, good and misbehaving), bench and cmd/caddy.
+// Beside them stand testbed (origins and proxies in process, good and misbehaving, which the demo and the tests share)
+// and cmd/caddy.
 package caddytunnel
 
-import _ "github.com/caddytunnel/caddytunnel/caddymodule"
+import (
+	_ "embed"
+
+	"github.com/caddytunnel/caddytunnel/caddymodule"
+)
+
+//go:embed Caddyfile.example
+var example string
+
+func init() { caddymodule.RegisterCommand(example) }

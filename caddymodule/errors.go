@@ -1,0 +1,161 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+
+	"github.com/caddytunnel/caddytunnel/pool"
+	"github.com/caddytunnel/caddytunnel/tlsuser"
+	"github.com/caddytunnel/caddytunnel/tunnel"
+)
+
+// Error is a request's failure as reverse_proxy sees it: what failed and where, and whether the request may be tried
+// again. It is the one place where the errors of the rooms below meet status codes.
+type Error struct {
+	Code   string // a stable word, e.g. proxy_dial_refused
+	Stage  string // config, wait, dial, tls, connect, origin_tls, roundtrip
+	Hop    string // the proxy that is to blame; empty: none
+	Target string // the origin's host:port
+	Err    error
+
+	beforeOrigin bool // no byte of the request reached the origin, and none of its body is lost
+	timeout      bool
+	code         int // the status, where it is not 502 or 504
+}
+
+// Error says what failed. It holds no credential, and the code stands at its end in brackets.
+func (e *Error) Error() string {
+	// reverse_proxy takes any error with these words for a client that went away.
+	msg := strings.ReplaceAll(e.Err.Error(), "operation was canceled", "operation was given up")
+	if strings.HasSuffix(msg, "["+e.Code+"]") {
+		return msg
+	}
+	return msg + " [" + e.Code + "]"
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Timeout reports whether something took too long; reverse_proxy answers 504 then.
+func (e *Error) Timeout() bool { return e.timeout }
+
+// Temporary is part of net.Error, which is how reverse_proxy asks for Timeout.
+func (e *Error) Temporary() bool { return e.timeout }
+
+// As makes the error a reverseproxy.DialError, which may be tried again whatever the method, where nothing of the request
+// reached the origin; and a caddyhttp.HandlerError where it has a status of its own.
+func (e *Error) As(target any) bool {
+	switch target := target.(type) {
+	case *reverseproxy.DialError:
+		if !e.beforeOrigin {
+			return false
+		}
+		*target = reverseproxy.NewDialError(e)
+		return true
+	case *caddyhttp.HandlerError:
+		if e.code == 0 {
+			return false
+		}
+		*target = caddyhttp.HandlerError{StatusCode: e.code, Err: e}
+		return true
+	}
+	return false
+}
+
+// status is the status code the client gets unless the config handles the error.
+func (e *Error) status() int {
+	switch {
+	case e.code != 0:
+		return e.code
+	case e.timeout:
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusBadGateway
+}
+
+// configError is a failure that lies in the config or in what its placeholders expanded to: another attempt fails the same.
+func configError(code, target string, err error) *Error {
+	return &Error{Code: code, Stage: "config", Target: target,
+		Err: fmt.Errorf("%w; nothing was sent to %s", err, orWord(target, "any origin"))}
+}
+
+// toError maps what the pool returned for a request to target. A request whose client went away gives back the bare
+// cancellation, which reverse_proxy counts against nobody.
+func toError(ctx context.Context, target string, err error) error {
+	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) || errors.Is(ctx.Err(), context.Canceled) {
+		return context.Canceled
+	}
+	e := &Error{Target: target, Err: err, timeout: isTimeout(err)}
+	var pe *pool.Error
+	bodyRead := errors.As(err, &pe) && pe.BodyRead
+	if pe != nil {
+		e.Stage = string(pe.Stage)
+		e.Err = pe.Err
+	}
+	e.beforeOrigin = !bodyRead && (e.Stage == "dial" || e.Stage == "wait" || unprocessed(err))
+
+	var te *tunnel.Error
+	var oe *tlsuser.Error
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &te):
+		e.Code, e.Stage, e.Hop = string(te.Code), string(te.Stage), te.Hop
+		e.timeout = e.timeout || te.Status == http.StatusGatewayTimeout || te.Code == "socks_ttl_expired"
+	case errors.As(err, &oe):
+		e.Code, e.Stage = "origin_"+string(oe.Code), "origin_tls"
+		e.Err = fmt.Errorf("TLS to the origin %s: %w", target, oe)
+	case errors.As(err, &tooLarge):
+		e.Code, e.code = "request_body_too_large", http.StatusRequestEntityTooLarge
+	case errors.Is(err, pool.ErrClosed):
+		e.Code = "config_unloaded"
+	case e.Stage == "wait":
+		e.Code = "pool_wait"
+	case e.Stage == "dial":
+		e.Code = "origin_setup_failed"
+		e.Err = fmt.Errorf("the tunnel to %s is up, but HTTP could not be started in it: %w", target, e.Err)
+	case e.timeout:
+		e.Code = "origin_timeout"
+		e.Err = fmt.Errorf("the origin %s took too long: %w", target, e.Err)
+	case unprocessed(err):
+		e.Code = "origin_not_processed"
+		e.Err = fmt.Errorf("the origin %s did not take the request: %w", target, e.Err)
+	case unanswered(err):
+		e.Code = "origin_no_answer"
+		e.Err = fmt.Errorf("the origin %s closed the connection without an answer: %w", target, e.Err)
+	default:
+		e.Code = "origin_failed"
+		e.Err = fmt.Errorf("the exchange with the origin %s failed: %w", target, e.Err)
+	}
+	return e
+}
+
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout() || errors.Is(err, context.DeadlineExceeded)
+}
+
+// unprocessed reports whether the origin provably did not process the request.
+func unprocessed(err error) bool {
+	var u interface{ Unprocessed() bool }
+	return errors.As(err, &u) && u.Unprocessed()
+}
+
+// unanswered reports whether no byte of the response arrived.
+func unanswered(err error) bool {
+	var u interface{ Unanswered() bool }
+	return errors.As(err, &u) && u.Unanswered()
+}
+
+func orWord(s, word string) string {
+	if s == "" {
+		return word
+	}
+	return s
+}

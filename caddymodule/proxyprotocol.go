@@ -1,0 +1,35 @@
+package caddymodule
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/pires/go-proxyproto"
+)
+
+// proxyHeader returns the PROXY protocol header that tells the origin about client. Without a client, as in a health
+// check, it says that the connection is this host's own (LOCAL, and UNKNOWN in version 1).
+func proxyHeader(version string, client netip.AddrPort) ([]byte, error) {
+	v := byte(2)
+	if version == "v1" {
+		v = 1
+	}
+	h := &proxyproto.Header{Version: v, Command: proxyproto.LOCAL, TransportProtocol: proxyproto.UNSPEC}
+	if client.IsValid() {
+		ip := client.Addr().Unmap()
+		source := &net.TCPAddr{IP: ip.AsSlice(), Port: int(client.Port()), Zone: ip.Zone()}
+		// The address the client connected to is not known here; as elsewhere in Caddy it is left zero.
+		dest := &net.TCPAddr{IP: net.IPv4zero}
+		if ip.Is6() {
+			dest.IP = net.IPv6zero
+		}
+		h = proxyproto.HeaderProxyFromAddrs(v, source, dest)
+	}
+	var b bytes.Buffer
+	if _, err := h.WriteTo(&b); err != nil {
+		return nil, fmt.Errorf("PROXY protocol header: %w", err)
+	}
+	return b.Bytes(), nil
+}

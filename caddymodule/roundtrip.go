@@ -1,0 +1,75 @@
+package caddymodule
+
+import (
+	"context"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/caddytunnel/caddytunnel/body"
+	"github.com/caddytunnel/caddytunnel/pool"
+)
+
+// RoundTrip sends the request over a connection of its identity and guards the response's body. Neither req nor its
+// headers are changed: reverse_proxy uses the same request for its next attempt.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	n, err := t.need(req)
+	if err != nil {
+		return nil, t.failed(req, err)
+	}
+	guard := t.guard
+	guard.OnCap = func(e *body.TooLargeError) { t.logCap(req, n, e) }
+	out := t.outgoing(req, n, &guard)
+	dial := func(ctx context.Context, tickets *pool.Tickets) (pool.Conn, error) {
+		return t.connect(ctx, n, tickets)
+	}
+	res, err := t.pool.RoundTrip(out, n.identity(t.key[:]), dial, nil)
+	if err != nil {
+		return nil, t.failed(req, toError(req.Context(), n.addr, err))
+	}
+	res.Request = req
+	if err := guard.Response(req, res); err != nil {
+		return t.refuseBody(req, n, res, err)
+	}
+	return res, nil
+}
+
+// outgoing is the request as it goes to the origin.
+func (t *Transport) outgoing(req *http.Request, n *need, guard *body.Guard) *http.Request {
+	out := new(http.Request)
+	*out = *req
+	u := *req.URL
+	u.Scheme, u.Host = n.scheme, n.addr
+	if n.network == "unix" {
+		u.Host = "localhost"
+	}
+	out.URL = &u
+	if len(guard.Decode) > 0 {
+		out.Header = req.Header.Clone()
+		guard.Request(out.Header)
+	}
+	if k := t.KeepAlive; k != nil && k.Enabled != nil && !*k.Enabled {
+		out.Close = true
+	}
+	return out
+}
+
+// failed logs the failure of a request and returns what reverse_proxy is told of it.
+func (t *Transport) failed(req *http.Request, err error) error {
+	e, ok := err.(*Error)
+	if !ok {
+		if c := t.logger.Check(zap.DebugLevel, "request given up by its client"); c != nil {
+			c.Write(zap.Error(err))
+		}
+		return err
+	}
+	t.logger.Warn("tunnel failed",
+		zap.String("code", e.Code),
+		zap.String("stage", e.Stage),
+		zap.String("hop", e.Hop),
+		zap.String("target", e.Target),
+		zap.Int("status", e.status()),
+		zap.String("method", req.Method),
+		zap.Error(err))
+	return err
+}
