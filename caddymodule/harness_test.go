@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,6 +119,35 @@ func (s *server) awaitLogged(msg string) map[string]any {
 	return nil
 }
 
+// client asks for no coding, and keeps no connection.
+func (s *server) client() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+}
+
+// interim counts the 103 responses that come before the answer.
+func interim(t *testing.T, s *server, path string) int {
+	t.Helper()
+	n := 0
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
+			if code == http.StatusEarlyHints {
+				n++
+			}
+			return nil
+		},
+	})
+	req, err := http.NewRequestWithContext(ctx, "GET", s.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := s.client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	return n
+}
+
 // do sends one request on a connection of its own and returns the response with its whole body.
 func (s *server) do(method, path string, body io.Reader, header http.Header) (*http.Response, []byte, error) {
 	s.t.Helper()
@@ -127,8 +158,7 @@ func (s *server) do(method, path string, body io.Reader, header http.Header) (*h
 	for k, v := range header {
 		req.Header[k] = v
 	}
-	client := http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
-	res, err := client.Do(req)
+	res, err := s.client().Do(req)
 	if err != nil {
 		return nil, nil, err
 	}
