@@ -32,7 +32,7 @@ func (t *Transport) connect(ctx context.Context, n *need, tickets *pool.Tickets)
 	}
 	d := tunnel.Dialer{
 		Hops:      hops,
-		Dial:      t.sockets.dial,
+		Dial:      t.dial,
 		PullBytes: t.PullBytes,
 		Carriers:  t.carriers,
 		Trace:     stages.add,

@@ -49,9 +49,11 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 		}
 		t.origin.config.Timeout = orDefault(t.origin.config.Timeout, defaultTLSTimeout)
 	}
-	if t.sockets, err = t.provisionSockets(); err != nil {
+	dialer, err := t.provisionSockets()
+	if err != nil {
 		return err
 	}
+	t.dial = dialer.DialContext
 	if err := t.checkHandler(ctx); err != nil {
 		return err
 	}

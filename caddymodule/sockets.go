@@ -11,29 +11,27 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// sockets opens this host's own connections: to the first proxy, and to origins that are reached directly.
-type sockets struct {
-	dialer net.Dialer
-}
-
 const (
 	defaultDialTimeout   = 3 * time.Second
 	defaultProbeInterval = 30 * time.Second
 )
 
-func (t *Transport) provisionSockets() (*sockets, error) {
-	s := &sockets{dialer: net.Dialer{
+// provisionSockets makes what opens this host's own connections: to the first proxy, and to origins that are reached
+// directly.
+func (t *Transport) provisionSockets() (*net.Dialer, error) {
+	d := &net.Dialer{
 		Timeout:       orDefault(time.Duration(t.DialTimeout), defaultDialTimeout),
 		FallbackDelay: time.Duration(t.FallbackDelay),
-	}}
+	}
 	probe := defaultProbeInterval
 	if t.KeepAlive != nil {
 		probe = orDefault(time.Duration(t.KeepAlive.ProbeInterval), probe)
 	}
-	s.dialer.KeepAlive = probe
-	s.dialer.KeepAliveConfig = net.KeepAliveConfig{Enable: probe > 0, Interval: probe}
-	if err := s.setLocalAddress(t.LocalAddress); err != nil {
-		return nil, err
+	d.KeepAlive = probe
+	d.KeepAliveConfig = net.KeepAliveConfig{Enable: probe > 0, Interval: probe}
+	var err error
+	if d.LocalAddr, err = localAddr(t.LocalAddress); err != nil {
+		return nil, fmt.Errorf("local_address: %w", err)
 	}
 	if t.Resolver != nil {
 		if len(t.Resolver.Addresses) == 0 {
@@ -50,8 +48,8 @@ func (t *Transport) provisionSockets() (*sockets, error) {
 			}
 			servers = append(servers, addr)
 		}
-		own := net.Dialer{Timeout: s.dialer.Timeout, FallbackDelay: s.dialer.FallbackDelay}
-		s.dialer.Resolver = &net.Resolver{
+		own := net.Dialer{Timeout: d.Timeout, FallbackDelay: d.FallbackDelay}
+		d.Resolver = &net.Resolver{
 			PreferGo: true,
 			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				server := servers[weakrand.IntN(len(servers))]
@@ -59,37 +57,28 @@ func (t *Transport) provisionSockets() (*sockets, error) {
 			},
 		}
 	}
-	return s, nil
+	return d, nil
 }
 
-func (s *sockets) setLocalAddress(local string) error {
+// localAddr parses the address that connections are made from; nil is any.
+func localAddr(local string) (net.Addr, error) {
 	if local == "" {
-		return nil
+		return nil, nil
 	}
 	addr, err := caddy.ParseNetworkAddressWithDefaults(local, "tcp", 0)
 	if err != nil {
-		return fmt.Errorf("local_address: %w", err)
+		return nil, err
 	}
 	if addr.PortRangeSize() > 1 {
-		return errors.New("local_address must be one address, not a range of ports")
+		return nil, errors.New("it must be one address, not a range of ports")
 	}
 	switch addr.Network {
 	case "tcp", "tcp4", "tcp6":
-		s.dialer.LocalAddr, err = net.ResolveTCPAddr(addr.Network, addr.JoinHostPort(0))
+		return net.ResolveTCPAddr(addr.Network, addr.JoinHostPort(0))
 	case "unix":
-		s.dialer.LocalAddr, err = net.ResolveUnixAddr(addr.Network, addr.JoinHostPort(0))
-	default:
-		err = fmt.Errorf("network %s is not TCP", addr.Network)
+		return net.ResolveUnixAddr(addr.Network, addr.JoinHostPort(0))
 	}
-	if err != nil {
-		return fmt.Errorf("local_address: %w", err)
-	}
-	return nil
-}
-
-// dial opens one connection. ctx bounds the dial only.
-func (s *sockets) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	return s.dialer.DialContext(ctx, network, addr)
+	return nil, fmt.Errorf("network %s is not TCP", addr.Network)
 }
 
 func orDefault(d, def time.Duration) time.Duration {

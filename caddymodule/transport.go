@@ -1,6 +1,8 @@
 package caddymodule
 
 import (
+	"context"
+	"net"
 	"net/url"
 	"slices"
 
@@ -132,7 +134,7 @@ type Transport struct {
 	guard    body.Guard
 	pool     *pool.Pool
 	carriers *tunnel.Carriers
-	sockets  *sockets
+	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
 	key      [32]byte
 }
 
