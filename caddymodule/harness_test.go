@@ -63,12 +63,12 @@ func (s *server) caddyfile(site string) string {
 		format json
 	}
 }
-%s {
+http://%s {
 	bind 127.0.0.1
 	log
 	%s
 }
-`, s.admin, s.log, s.url, site)
+`, s.admin, s.log, s.url[strings.LastIndex(s.url, ":"):], site)
 }
 
 func (s *server) adapt(site string) []byte {
