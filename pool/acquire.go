@@ -115,7 +115,7 @@ func (p *Pool) take(id *identity, newer uint64) grant {
 		}
 	}
 	h := id.host
-	if limit := p.opt.MaxConnsPerHost; limit > 0 && h.conns >= limit && !p.makeRoom(h) {
+	if limit := p.opt.MaxConnsPerHost; limit > 0 && h.conns >= limit && !p.makeRoom(id) {
 		if newer > 0 { // better an older connection than none, if it can be shared
 			return p.share(id, 0)
 		}
@@ -162,13 +162,15 @@ func (p *Pool) share(id *identity, newer uint64) grant {
 	return grant{}
 }
 
-// makeRoom closes the connection to h that was idle for longest.
-func (p *Pool) makeRoom(h *host) bool {
+// makeRoom closes the connection to the host of id that was idle for longest. One of id itself whose slots are
+// not all free yet is about to be of use.
+func (p *Pool) makeRoom(id *identity) bool {
+	h := id.host
 	if h.idle == 0 {
 		return false
 	}
 	for el := p.idle.Back(); el != nil; el = el.Prev() {
-		if e := el.Value.(*entry); e.id.host == h {
+		if e := el.Value.(*entry); e.id.host == h && (e.id != id || e.conn.InFlight() == 0) {
 			p.remove(e)
 			return true
 		}
