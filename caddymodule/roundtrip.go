@@ -48,9 +48,6 @@ func (t *Transport) outgoing(req *http.Request, n *need, guard *body.Guard) *htt
 		out.Header = req.Header.Clone()
 		guard.Request(out.Header)
 	}
-	if k := t.KeepAlive; k != nil && k.Enabled != nil && !*k.Enabled {
-		out.Close = true
-	}
 	return out
 }
 
