@@ -165,6 +165,12 @@ func (b *bodyStore) get(ctx context.Context, spec bodySpec) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.keep(spec, r)
+	return r, nil
+}
+
+// keep remembers a body. When too much would be kept, everything else is forgotten.
+func (b *bodyStore) keep(spec bodySpec, r *rendered) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.held+int64(len(r.body)) > keepBodies || len(b.known) > maxRecords {
@@ -175,7 +181,6 @@ func (b *bodyStore) get(ctx context.Context, spec bodySpec) (*rendered, error) {
 	}
 	b.known[spec] = r
 	b.held += int64(len(r.body))
-	return r, nil
 }
 
 type countWriter int64

@@ -25,6 +25,7 @@ func bomb(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
+	_ = http.NewResponseController(w).Flush() // no length, however small
 	members := []int64{n}
 	if first > 0 {
 		members = []int64{min(first, n), n - min(first, n)}
