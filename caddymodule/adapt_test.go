@@ -90,7 +90,7 @@ func TestEveryWordHasAGoldenFile(t *testing.T) {
 		all.WriteString(input)
 	}
 	fields := make(map[string]bool)
-	for _, f := range strings.Fields(all.String()) {
+	for f := range strings.FieldsSeq(all.String()) {
 		fields[f] = true
 	}
 	for word := range words {

@@ -135,7 +135,7 @@ func (p *parser) keepAlive() *reverseproxy.KeepAlive {
 }
 
 // notBuilt are words of the grammar that this version refuses, each with what to do instead.
-var notBuilt = map[string]string{
+var notBuilt = map[string]string{ //nolint:gosec // words of the grammar, no credentials
 	"forward_proxy_url":    "write 'via <url>'",
 	"tls_pin":              "certificates are verified against tls_trust_pool and a name",
 	"tls_min_version":      "TLS 1.2 and 1.3 are spoken",

@@ -79,7 +79,7 @@ func (d *demo) start(check bool) error {
 	}
 	d.setenv("DEMO_PAGE", localhost(l.Addr().String()))
 	d.page = &http.Server{Handler: http.HandlerFunc(demoPage), ReadHeaderTimeout: 10 * time.Second}
-	go d.page.Serve(l)
+	go func() { _ = d.page.Serve(l) }() // ends with close
 	if check {
 		for _, name := range []string{"DEMO_PORT", "DEMO_ADMIN_PORT"} {
 			port, err := freePort()

@@ -43,5 +43,8 @@ func demoPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	htmltemplate.Must(htmltemplate.New("demo").Parse(demoHTML)).Execute(w, demoRoutes())
+	page := htmltemplate.Must(htmltemplate.New("demo").Parse(demoHTML))
+	if err := page.Execute(w, demoRoutes()); err != nil {
+		panic(http.ErrAbortHandler) // the client went away
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -155,9 +156,7 @@ func (s *server) do(method, path string, body io.Reader, header http.Header) (*h
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	res, err := s.client().Do(req)
 	if err != nil {
 		return nil, nil, err

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"go.uber.org/zap"
@@ -53,7 +54,7 @@ func (t *Transport) outgoing(req *http.Request, n *need, guard *body.Guard) *htt
 
 // failed logs the failure of a request and returns what reverse_proxy is told of it.
 func (t *Transport) failed(req *http.Request, err error) error {
-	e, ok := err.(*Error)
+	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		if c := t.logger.Check(zap.DebugLevel, "request given up by its client"); c != nil {
 			c.Write(zap.Error(err))

@@ -52,7 +52,7 @@ func (t *Transport) provisionSockets() (*net.Dialer, error) {
 		d.Resolver = &net.Resolver{
 			PreferGo: true,
 			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				server := servers[weakrand.IntN(len(servers))]
+				server := servers[weakrand.IntN(len(servers))] //nolint:gosec // any will do
 				return own.DialContext(ctx, server.Network, server.JoinHostPort(0))
 			},
 		}
