@@ -58,8 +58,12 @@ func (e *Error) Reason() string {
 	case Closed:
 		return "the peer closed the connection during the handshake"
 	}
-	if e.Err == nil {
+	var refused *tls.CertificateVerificationError
+	switch {
+	case e.Err == nil:
 		return "failed"
+	case errors.As(e.Err, &refused):
+		return clip(refused.Err.Error())
 	}
 	return clip(e.Err.Error())
 }
