@@ -3,8 +3,8 @@ package tunnel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/caddytunnel/caddytunnel/tlsuser"
@@ -56,8 +56,10 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	if network == "unix" && d.Hops[0].Dialect == Direct {
 		return t.socket(ctx, &d.Hops[0], network, addr)
 	}
-	if !strings.HasPrefix(network, "tcp") {
-		return nil, t.invalid(TargetInvalid, "", errors.New("a proxy connects to TCP addresses only, not to "+network))
+	switch network {
+	case "tcp", "tcp4", "tcp6":
+	default:
+		return nil, t.invalid(TargetInvalid, "", fmt.Errorf("a tunnel is TCP, not %q", network))
 	}
 	dest, err := parseTarget(addr)
 	switch {
