@@ -194,7 +194,7 @@ func TestWindowOfZstd(t *testing.T) {
 }
 
 func TestBombs(t *testing.T) {
-	const n = 3 << 20
+	const n = 1 << 20
 	run(t, func(t *testing.T, m mode, c *http.Client, o *Origin) {
 		for _, coding := range codingNames() {
 			res, body := get(t, c, fmt.Sprintf("%s/bomb/%s?n=%d", m.base(o), coding, n))

@@ -82,7 +82,7 @@ func hollow(w http.ResponseWriter, r *http.Request) {
 			part = many[:min(batch, n-sent)*len(member)]
 		}
 		if _, err := w.Write(part); err != nil || r.Context().Err() != nil {
-			return
+			panic(http.ErrAbortHandler)
 		}
 	}
 }

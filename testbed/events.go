@@ -131,7 +131,7 @@ func (o *Origin) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if seq != n && !o.awaitNext(r, stream, seq, every) {
-			return
+			panic(http.ErrAbortHandler) // never the look of a complete stream
 		}
 	}
 	_ = out.Close()

@@ -189,6 +189,7 @@ func (o *Origin) serve(l *seenListener, protocols *http.Protocols, cfg *tls.Conf
 
 // ServeHTTP answers one request as the origin's ports do, and records it.
 func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	countRequest(r)
 	saw := see(r)
 	o.mu.Lock()
 	closed := o.closed

@@ -109,13 +109,13 @@ func slow(w http.ResponseWriter, r *http.Request) {
 	}
 	control := http.NewResponseController(w)
 	if !pause(r.Context(), wait) {
-		return
+		panic(http.ErrAbortHandler)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	body := SeededPageReader(chunk*int64(n), 0)
 	for i := range n {
 		if i > 0 && !pause(r.Context(), every) {
-			return
+			panic(http.ErrAbortHandler) // never the look of a complete answer
 		}
 		if _, err := io.CopyN(w, body, chunk); err != nil || control.Flush() != nil {
 			return

@@ -89,9 +89,7 @@ func (f *h2Front) handle(w http.ResponseWriter, req *http.Request) {
 	m := p.misbehave.Load()
 	r := httpRequest(req)
 	p.record(r)
-	if peer, ok := req.Context().Value(peerKey{}).(*peer); ok {
-		peer.update(func(peer *Peer) { peer.Requests++ })
-	}
+	countRequest(req)
 	if m.Silent == AtRequest {
 		hold(req.Body)
 		<-req.Context().Done()

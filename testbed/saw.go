@@ -44,7 +44,7 @@ func recordHello(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	return nil, nil
 }
 
-// see records the request with its peer and returns what was seen.
+// see returns what there is to see of a request and its peer.
 func see(r *http.Request) Saw {
 	saw := Saw{
 		Method: r.Method, URI: r.RequestURI, Host: r.Host, Proto: r.Proto, Header: r.Header,
@@ -57,16 +57,26 @@ func see(r *http.Request) Saw {
 			saw.ClientCert = r.TLS.PeerCertificates[0].Subject.String()
 		}
 	}
-	p, ok := r.Context().Value(peerKey{}).(*peer)
-	if !ok {
-		return saw
+	if p := requestPeer(r); p != nil {
+		p.update(func(peer *Peer) { saw.Listener, saw.ProxyHeader = peer.Listener, peer.ProxyHeader })
+	}
+	return saw
+}
+
+// requestPeer returns the peer that sent the request; nil: its connection is not recorded.
+func requestPeer(r *http.Request) *peer {
+	p, _ := r.Context().Value(peerKey{}).(*peer)
+	return p
+}
+
+// countRequest records that the peer sent the request, and with it that TLS is complete.
+func countRequest(r *http.Request) {
+	p := requestPeer(r)
+	if p == nil {
+		return
 	}
 	if r.TLS != nil {
 		p.handshake(*r.TLS)
 	}
-	p.update(func(peer *Peer) {
-		peer.Requests++
-		saw.Listener, saw.ProxyHeader = peer.Listener, peer.ProxyHeader
-	})
-	return saw
+	p.update(func(peer *Peer) { peer.Requests++ })
 }
