@@ -49,7 +49,7 @@ func (c *Config) clientConfig() *tls.Config {
 		RootCAs:              c.RootCAs,
 		Certificates:         c.Certificates,
 		GetClientCertificate: c.GetClientCertificate,
-		InsecureSkipVerify:   c.InsecureSkipVerify,
+		InsecureSkipVerify:   c.InsecureSkipVerify, //nolint:gosec // as configured
 		CurvePreferences:     c.CurvePreferences,
 		Renegotiation:        c.Renegotiation,
 		NextProtos:           c.NextProtos,

@@ -22,20 +22,20 @@ func TestClientVerifiesTheName(t *testing.T) {
 		sni     string
 		want    Code
 	}{
-		{name: "server name", server: "a.test", carries: []string{"a.test"}, sni: "a.test"},
-		{name: "trailing dot", server: "a.test.", carries: []string{"a.test"}, sni: "a.test"},
+		{name: "server_name", server: "a.test", carries: []string{"a.test"}, sni: "a.test"},
+		{name: "trailing_dot", server: "a.test.", carries: []string{"a.test"}, sni: "a.test"},
 		{name: "wildcard", server: "a.test", carries: []string{"*.test"}, sni: "a.test"},
-		{name: "another name", server: "a.test", carries: []string{"b.test"}, sni: "a.test", want: CertNameMismatch},
-		{name: "verify name", server: "front.test", verify: "a.test", carries: []string{"a.test"}, sni: "front.test"},
-		{name: "verify name, certificate of the SNI", server: "front.test", verify: "a.test", carries: []string{"front.test"}, sni: "front.test", want: CertNameMismatch},
-		{name: "verify name alone", verify: "a.test", carries: []string{"a.test"}},
-		{name: "verify name is an address", server: "a.test", verify: "192.0.2.1", carries: []string{"192.0.2.1"}, sni: "a.test"},
+		{name: "another_name", server: "a.test", carries: []string{"b.test"}, sni: "a.test", want: CertNameMismatch},
+		{name: "verify_name", server: "front.test", verify: "a.test", carries: []string{"a.test"}, sni: "front.test"},
+		{name: "verify_name,_certificate_of_the_SNI", server: "front.test", verify: "a.test", carries: []string{"front.test"}, sni: "front.test", want: CertNameMismatch},
+		{name: "verify_name_alone", verify: "a.test", carries: []string{"a.test"}},
+		{name: "verify_name_is_an_address", server: "a.test", verify: "192.0.2.1", carries: []string{"192.0.2.1"}, sni: "a.test"},
 		{name: "T12_IPv4", server: "127.0.0.1", carries: []string{"127.0.0.1"}},
-		{name: "T12_IPv4 not carried", server: "127.0.0.1", carries: []string{"localhost"}, want: CertNameMismatch},
-		{name: "T12_localhost not carried", server: "localhost", carries: []string{"127.0.0.1"}, sni: "localhost", want: CertNameMismatch},
+		{name: "T12_IPv4_not_carried", server: "127.0.0.1", carries: []string{"localhost"}, want: CertNameMismatch},
+		{name: "T12_localhost_not_carried", server: "localhost", carries: []string{"127.0.0.1"}, sni: "localhost", want: CertNameMismatch},
 		{name: "T12_IPv6", server: "::1", carries: []string{"::1"}},
-		{name: "T12_IPv6 in brackets", server: "[0:0:0:0:0:0:0:1]", carries: []string{"::1"}},
-		{name: "T12_IPv6 with a zone", server: "fe80::1%eth0", carries: []string{"fe80::1"}},
+		{name: "T12_IPv6_in_brackets", server: "[0:0:0:0:0:0:0:1]", carries: []string{"::1"}},
+		{name: "T12_IPv6_with_a_zone", server: "fe80::1%eth0", carries: []string{"fe80::1"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -88,17 +88,17 @@ func TestClientErrors(t *testing.T) {
 		issuer string
 	}{
 		{"untrusted", Config{ServerName: "a.test", RootCAs: other.pool()}, &tls.Config{Certificates: []tls.Certificate{good}}, CertUntrusted, "Test CA"},
-		{"untrusted by the system", Config{ServerName: "a.test"}, &tls.Config{Certificates: []tls.Certificate{good}}, CertUntrusted, "Test CA"},
-		{"untrusted for a verify name", Config{VerifyName: "a.test", RootCAs: other.pool()}, &tls.Config{Certificates: []tls.Certificate{good}}, CertUntrusted, "Test CA"},
+		{"untrusted_by_the_system", Config{ServerName: "a.test"}, &tls.Config{Certificates: []tls.Certificate{good}}, CertUntrusted, "Test CA"},
+		{"untrusted_for_a_verify_name", Config{VerifyName: "a.test", RootCAs: other.pool()}, &tls.Config{Certificates: []tls.Certificate{good}}, CertUntrusted, "Test CA"},
 		{"expired", Config{ServerName: "a.test", RootCAs: ca.pool()}, &tls.Config{Certificates: []tls.Certificate{
 			ca.issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, "a.test")}}, CertExpired, "Test CA"},
-		{"not valid yet", Config{VerifyName: "a.test", RootCAs: ca.pool()}, &tls.Config{Certificates: []tls.Certificate{
+		{"not_valid_yet", Config{VerifyName: "a.test", RootCAs: ca.pool()}, &tls.Config{Certificates: []tls.Certificate{
 			ca.issue(func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }, "a.test")}}, CertExpired, "Test CA"},
-		{"not a server's", Config{ServerName: "a.test", RootCAs: ca.pool()}, &tls.Config{Certificates: []tls.Certificate{
+		{"not_a_server's", Config{ServerName: "a.test", RootCAs: ca.pool()}, &tls.Config{Certificates: []tls.Certificate{
 			ca.issue(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, "a.test")}}, CertInvalid, "Test CA"},
-		{"no version in common", Config{ServerName: "a.test", RootCAs: ca.pool()}, &tls.Config{Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS11}, Failed, ""},
-		{"no protocol in common", Config{ServerName: "a.test", RootCAs: ca.pool(), NextProtos: []string{"h2"}}, &tls.Config{Certificates: []tls.Certificate{good}, NextProtos: []string{"x"}}, Failed, ""},
-		{"client certificate, TLS 1.2", Config{ServerName: "a.test", RootCAs: ca.pool()}, &tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}, ClientCertRefused, ""},
+		{"no_version_in_common", Config{ServerName: "a.test", RootCAs: ca.pool()}, &tls.Config{Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS11}, Failed, ""},
+		{"no_protocol_in_common", Config{ServerName: "a.test", RootCAs: ca.pool(), NextProtos: []string{"h2"}}, &tls.Config{Certificates: []tls.Certificate{good}, NextProtos: []string{"x"}}, Failed, ""},
+		{"client_certificate,_TLS_1.2", Config{ServerName: "a.test", RootCAs: ca.pool()}, &tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}, ClientCertRefused, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestClientWithoutName(t *testing.T) {
 func TestClientSkipsVerification(t *testing.T) {
 	ca := newAuthority(t, "Test CA")
 	server := &tls.Config{Certificates: []tls.Certificate{ca.issue(nil, "b.test")}}
-	for name, cfg := range map[string]Config{"no name": {}, "server name": {ServerName: "a.test"}, "verify name": {VerifyName: "a.test"}} {
+	for name, cfg := range map[string]Config{"no_name": {}, "server_name": {ServerName: "a.test"}, "verify_name": {VerifyName: "a.test"}} {
 		t.Run(name, func(t *testing.T) {
 			cfg.InsecureSkipVerify = true
 			_, _, err := handshake(t, &cfg, server)

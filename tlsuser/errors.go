@@ -77,8 +77,7 @@ func (e *Error) Timeout() bool { return e.Code == Timeout }
 // CodeOf classifies an error of a [tls.Conn]. It serves after the handshake too: with TLS 1.3 a peer refuses a
 // client certificate only in answer to the first bytes sent.
 func CodeOf(err error) Code {
-	var already *Error
-	if errors.As(err, &already) {
+	if already, ok := errors.AsType[*Error](err); ok {
 		return already.Code
 	}
 	var timeout interface{ Timeout() bool }

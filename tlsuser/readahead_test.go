@@ -14,7 +14,7 @@ import (
 )
 
 func TestReadAheadIsNetConn(t *testing.T) {
-	for name, size := range map[string]int{"size 100": 100, "default": 0, "256 KiB": 256 << 10} {
+	for name, size := range map[string]int{"size_100": 100, "default": 0, "256_KiB": 256 << 10} {
 		t.Run(name, func(t *testing.T) {
 			nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
 				near, far := dialPair(t)
@@ -57,22 +57,22 @@ func TestReadAheadAdapts(t *testing.T) {
 		asked  []int
 		holds  []bool // a buffer, after each read
 	}{
-		"small reads of a slow peer": {
+		"small_reads_of_a_slow_peer": {
 			pieces: []int{10, 10}, reads: []int{512, 512},
 			asked: []int{512, 512}, holds: []bool{false, false}},
-		"full read, then a buffer": {
+		"full_read,_then_a_buffer": {
 			pieces: []int{512, 1000}, reads: []int{512, 512, 512},
 			asked: []int{512, size}, holds: []bool{false, true, false}},
-		"a drained buffer that was full, again": {
+		"a_drained_buffer_that_was_full,_again": {
 			pieces: []int{2048, size, 10}, reads: []int{2048, 2048, 2048, 2048},
 			asked: []int{2048, size, size}, holds: []bool{false, true, false, false}},
-		"a buffer that was not full, then straight": {
+		"a_buffer_that_was_not_full,_then_straight": {
 			pieces: []int{512, 100, 10}, reads: []int{512, 512, 512},
 			asked: []int{512, size, 512}, holds: []bool{false, false, false}},
-		"the ceiling": {
+		"the_ceiling": {
 			pieces: []int{size, size, 1}, reads: []int{64 << 10, 64 << 10, 64 << 10},
 			asked: []int{size, size, size}, holds: []bool{false, false, false}},
-		"a slice of the size needs no buffer": {
+		"a_slice_of_the_size_needs_no_buffer": {
 			pieces: []int{100, size}, reads: []int{100, size},
 			asked: []int{100, size}, holds: []bool{false, false}},
 	}
@@ -160,7 +160,7 @@ func TestReadAheadErrors(t *testing.T) {
 	broken := errors.New("broken")
 	read := func(r io.Reader, n int) (int, error) { return r.Read(make([]byte, n)) }
 
-	t.Run("with bytes in the buffer", func(t *testing.T) {
+	t.Run("with_bytes_in_the_buffer", func(t *testing.T) {
 		r := NewReadAhead(&script{pieces: [][]byte{make([]byte, 4), make([]byte, 6)}, errs: []error{nil, broken}}, 100)
 		read(r, 4)
 		for range 2 {
@@ -172,7 +172,7 @@ func TestReadAheadErrors(t *testing.T) {
 			t.Errorf("Read = %d, %v", n, err)
 		}
 	})
-	t.Run("a timeout comes bare", func(t *testing.T) {
+	t.Run("a_timeout_comes_bare", func(t *testing.T) {
 		near, _ := dialPair(t)
 		r := NewReadAhead(near, 0)
 		r.SetReadDeadline(time.Unix(1, 0))
@@ -181,7 +181,7 @@ func TestReadAheadErrors(t *testing.T) {
 			t.Errorf("error = %v (%T)", err, err)
 		}
 	})
-	t.Run("a deadline holds for buffered bytes", func(t *testing.T) {
+	t.Run("a_deadline_holds_for_buffered_bytes", func(t *testing.T) {
 		near, far := dialPair(t)
 		far.Write(make([]byte, 10))
 		r := NewReadAhead(near, 0)

@@ -8,7 +8,7 @@ import (
 func TestSessionsAreScopedByTheCache(t *testing.T) {
 	ca := newAuthority(t, "Test CA")
 	server := &tls.Config{Certificates: []tls.Certificate{ca.issue(nil, "a.test")}}
-	for name, cfg := range map[string]Config{"server name": {ServerName: "a.test"}, "verify name": {ServerName: "b.test", VerifyName: "a.test"}} {
+	for name, cfg := range map[string]Config{"server_name": {ServerName: "a.test"}, "verify_name": {ServerName: "b.test", VerifyName: "a.test"}} {
 		t.Run(name, func(t *testing.T) {
 			cfg.RootCAs = ca.pool()
 			resumes := func(cache tls.ClientSessionCache) bool {

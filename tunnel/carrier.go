@@ -112,8 +112,7 @@ func unprocessed(err error) bool {
 
 // carrierFailed makes an error of another dial, which waited for the same carrier, one of this dial.
 func (t *trip) carrierFailed(hop *Hop, dest target, err error) *Error {
-	var other *Error
-	if errors.As(err, &other) {
+	if other, ok := errors.AsType[*Error](err); ok {
 		mine := *other
 		mine.Target = t.target
 		return &mine
@@ -154,7 +153,7 @@ func (t *trip) stream(ctx context.Context, hop *Hop, car *carrier, spent time.Du
 		header.Set("Proxy-Authorization", basic(hop.Auth))
 	}
 	began := time.Now()
-	conn, res, err := car.conn.Connect(ctx, dest.String(), header)
+	conn, res, err := car.conn.Connect(ctx, dest.String(), header) //nolint:bodyclose // Connect has closed it
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()

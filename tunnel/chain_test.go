@@ -112,9 +112,9 @@ func TestC24_FailuresLeaveNothingOpen(t *testing.T) {
 			"403":        {Status: 403, SOCKSReply: 2},
 			"garbage":    {Garbage: []byte("\x7f\x7f\x7f garbage\r\n\r\n")},
 			"closes":     {Close: testbed.AtRequest},
-			"closes TLS": {Close: testbed.AtAccept},
+			"closes_TLS": {Close: testbed.AtAccept},
 		} {
-			t.Run(string(dialect)+" "+name, func(t *testing.T) {
+			t.Run(string(dialect)+"/"+name, func(t *testing.T) {
 				p := startProxy(t, testbed.ProxyConfig{Dialect: testbed.Dialect(dialect), Misbehave: m})
 				for range 25 {
 					if conn, err := dial(hopTo(p)); err == nil {

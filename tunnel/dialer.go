@@ -215,8 +215,7 @@ func (t *trip) invalid(code Code, hop string, err error) *Error {
 // failed says where err happened. An error without a code is one of the connection.
 func (t *trip) failed(stage Stage, hop *Hop, addr string, err error) *Error {
 	e := &Error{Stage: stage, Hop: hop.String(), Addr: addr, Target: t.target}
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		e.Code, e.Status, e.Reply, e.Err = f.code, f.status, f.reply, f.err
 		return e
 	}

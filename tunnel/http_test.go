@@ -31,7 +31,7 @@ func TestConnectReply(t *testing.T) {
 		"C02_more_than_a_buffer":          {answer: []string{ok + strings.Repeat("x", 100_000)}, first: strings.Repeat("x", 100_000)},
 		"C03_bytewise":                    {answer: bytewise(ok + "SSH-2.0"), first: "SSH-2.0"},
 		"C03_last_line_feed_alone":        {answer: []string{"HTTP/1.1 200 OK\r\nX: y\r\n\r", "\n", "z"}, first: "z"},
-		"bare line feeds":                 {answer: []string{"HTTP/1.1 200 OK\nX: y\n\nz"}, first: "z"},
+		"bare_line_feeds":                 {answer: []string{"HTTP/1.1 200 OK\nX: y\n\nz"}, first: "z"},
 		"C04_201":                         {answer: []string{"HTTP/1.1 201 Created\r\n\r\n"}},
 		"C04_204":                         {answer: []string{"HTTP/1.1 204 No Content\r\n\r\nx"}, first: "x"},
 		"C04_299":                         {answer: []string{"HTTP/1.1 299 Odd\r\n\r\n"}},
@@ -39,9 +39,9 @@ func TestConnectReply(t *testing.T) {
 		"C15_no_reason":                   {answer: []string{"HTTP/1.1 200\r\n\r\n"}},
 		"C15_empty_reason":                {answer: []string{"HTTP/1.1 200 \r\n\r\n"}},
 		"V18_interim_then_200":            {answer: []string{"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok + "z"}, first: "z"},
-		"interim replies bytewise":        {answer: bytewise("HTTP/1.1 102 Processing\r\n\r\n" + ok + "z"), first: "z"},
-		"any field":                       {answer: []string{"HTTP/1.1 200 OK\r\nno colon\r\n: x\r\n folded\r\n\r\nz"}, first: "z"},
-		"head of 32 KiB":                  {answer: []string{headOf(maxHead), "z"}, first: "z"},
+		"interim_replies_bytewise":        {answer: bytewise("HTTP/1.1 102 Processing\r\n\r\n" + ok + "z"), first: "z"},
+		"any_field":                       {answer: []string{"HTTP/1.1 200 OK\r\nno colon\r\n: x\r\n folded\r\n\r\nz"}, first: "z"},
+		"head_of_32_KiB":                  {answer: []string{headOf(maxHead), "z"}, first: "z"},
 
 		"C06_302":                    {answer: []string{"HTTP/1.1 302 Found\r\nLocation: http://evil/\r\n\r\n"}, code: ProxyConnectRefused, status: 302},
 		"C06_403":                    {answer: []string{"HTTP/1.1 403 Forbidden\r\nSet-Cookie: a=b\r\nContent-Length: 4\r\n\r\n<p/>"}, code: ProxyConnectRefused, status: 403},
@@ -51,21 +51,21 @@ func TestConnectReply(t *testing.T) {
 		"101":                        {answer: []string{"HTTP/1.1 101 Switching Protocols\r\n\r\n"}, code: ProxyConnectRefused, status: 101},
 		"502":                        {answer: []string{"HTTP/1.1 502 Bad Gateway\r\n\r\n"}, code: ProxyConnectRefused, status: 502},
 		"999":                        {answer: []string{"HTTP/1.1 999 \r\n\r\n"}, code: ProxyConnectRefused, status: 999},
-		"after an interim reply":     {answer: []string{"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 504 Timeout\r\n\r\n"}, code: ProxyConnectRefused, status: 504},
+		"after_an_interim_reply":     {answer: []string{"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 504 Timeout\r\n\r\n"}, code: ProxyConnectRefused, status: 504},
 		"C11_HTML":                   {answer: []string{"<html><h1>It works</h1>"}, code: ProxyNotHTTP},
 		"C11_TLS":                    {answer: []string{"\x15\x03\x01\x00\x02\x02\x16"}, code: ProxyNotHTTP},
 		"C11_SOCKS":                  {answer: []string{"\x05\xff"}, code: ProxyNotHTTP},
 		"C11_SOCKS4":                 {answer: []string{"\x00\x5b"}, code: ProxyNotHTTP},
 		"C11_banner":                 {answer: []string{"SSH-2.0-OpenSSH\r\n"}, code: ProxyNotHTTP},
-		"nonsense behind an interim": {answer: []string{"HTTP/1.1 100 Continue\r\n\r\nHello"}, code: ProxyNotHTTP},
+		"nonsense_behind_an_interim": {answer: []string{"HTTP/1.1 100 Continue\r\n\r\nHello"}, code: ProxyNotHTTP},
 		"HTTP_2":                     {answer: []string{"HTTP/2 200\r\n\r\n"}, code: ProxyNotHTTP},
-		"two digits":                 {answer: []string{"HTTP/1.1 20\r\n\r\n"}, code: ProxyReplyMalformed},
-		"four digits":                {answer: []string{"HTTP/1.1 2000 OK\r\n\r\n"}, code: ProxyReplyMalformed},
-		"no digits":                  {answer: []string{"HTTP/1.1 OK!\r\n\r\n"}, code: ProxyReplyMalformed},
+		"two_digits":                 {answer: []string{"HTTP/1.1 20\r\n\r\n"}, code: ProxyReplyMalformed},
+		"four_digits":                {answer: []string{"HTTP/1.1 2000 OK\r\n\r\n"}, code: ProxyReplyMalformed},
+		"no_digits":                  {answer: []string{"HTTP/1.1 OK!\r\n\r\n"}, code: ProxyReplyMalformed},
 		"sign":                       {answer: []string{"HTTP/1.1 +20 OK\r\n\r\n"}, code: ProxyReplyMalformed},
-		"status 099":                 {answer: []string{"HTTP/1.1 099 OK\r\n\r\n"}, code: ProxyReplyMalformed},
-		"minor version":              {answer: []string{"HTTP/1.x 200 OK\r\n\r\n"}, code: ProxyReplyMalformed},
-		"head over 32 KiB":           {answer: []string{headOf(maxHead + 1)}, code: ProxyReplyTooLarge},
+		"status_099":                 {answer: []string{"HTTP/1.1 099 OK\r\n\r\n"}, code: ProxyReplyMalformed},
+		"minor_version":              {answer: []string{"HTTP/1.x 200 OK\r\n\r\n"}, code: ProxyReplyMalformed},
+		"head_over_32_KiB":           {answer: []string{headOf(maxHead + 1)}, code: ProxyReplyTooLarge},
 		"C13_one_huge_field":         {answer: []string{"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20)}, code: ProxyReplyTooLarge},
 		"C13_many_fields":            {answer: []string{"HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 1<<17)}, code: ProxyReplyTooLarge},
 		"C13_many_interim_replies":   {answer: []string{strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 1<<15)}, code: ProxyReplyTooLarge},
@@ -102,7 +102,7 @@ func headOf(n int) string {
 }
 
 func TestProxyThatCloses(t *testing.T) {
-	for name, answer := range map[string]string{"C10_at_once": "", "in the status": "HTTP/1.1 20", "in the head": "HTTP/1.1 200 OK\r\nX: y\r\n"} {
+	for name, answer := range map[string]string{"C10_at_once": "", "in_the_status": "HTTP/1.1 20", "in_the_head": "HTTP/1.1 200 OK\r\nX: y\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			p := listen(t, func(conn net.Conn) {
 				httpScript(answer)(conn)
@@ -127,7 +127,7 @@ func TestConnectRequest(t *testing.T) {
 		"C28_no_password": {Hop{Auth: &Auth{Username: "user"}}, "o:1", "CONNECT o:1 HTTP/1.1\r\nHost: o:1\r\nProxy-Authorization: Basic dXNlcjo=\r\n\r\n"},
 		"C23_fields": {Hop{Header: http.Header{"X-Team": {"web", "ops"}, "Proxy-Authorization": {"Bearer t"}}}, "o:1",
 			"CONNECT o:1 HTTP/1.1\r\nHost: o:1\r\nProxy-Authorization: Bearer t\r\nX-Team: web\r\nX-Team: ops\r\n\r\n"},
-		"name in Unicode": {Hop{}, "bücher.example:443", "CONNECT xn--bcher-kva.example:443 HTTP/1.1\r\nHost: xn--bcher-kva.example:443\r\n\r\n"},
+		"name_in_Unicode": {Hop{}, "bücher.example:443", "CONNECT xn--bcher-kva.example:443 HTTP/1.1\r\nHost: xn--bcher-kva.example:443\r\n\r\n"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -223,10 +223,10 @@ func TestTLSToProxyFails(t *testing.T) {
 			want Code
 		}{
 			"untrusted":  {p.Addr, nil, "proxy_cert_untrusted"},
-			"other name": {p.Addr, &tlsuser.Config{RootCAs: p.CA(), ServerName: "other.test"}, "proxy_cert_name_mismatch"},
-			"not TLS":    {plain.addr, nil, "proxy_not_tls"},
+			"other_name": {p.Addr, &tlsuser.Config{RootCAs: p.CA(), ServerName: "other.test"}, "proxy_cert_name_mismatch"},
+			"not_TLS":    {plain.addr, nil, "proxy_not_tls"},
 		} {
-			t.Run(string(dialect)+" "+name, func(t *testing.T) {
+			t.Run(string(dialect)+"/"+name, func(t *testing.T) {
 				_, err := dial(Hop{Dialect: dialect, Addr: tt.addr, TLS: tt.tls})
 				if e := wantCode(t, err, tt.want); e.Stage != StageTLS {
 					t.Errorf("stage = %s", e.Stage)
@@ -239,8 +239,8 @@ func TestTLSToProxyFails(t *testing.T) {
 func TestReadReplyMakesNoFuss(t *testing.T) {
 	const reply = "HTTP/1.1 200 OK\r\nA: b\r\n\r\nrest"
 	for name, r := range map[string]io.Reader{
-		"error with the bytes": iotest.DataErrReader(strings.NewReader(reply)),
-		"empty reads":          &lazy{r: strings.NewReader(reply)},
+		"error_with_the_bytes": iotest.DataErrReader(strings.NewReader(reply)),
+		"empty_reads":          &lazy{r: strings.NewReader(reply)},
 	} {
 		status, behind, err := readReply(r)
 		if status != 200 || err != nil || !bytes.HasPrefix([]byte("rest"), behind) {

@@ -33,7 +33,7 @@ func TestPullBytesReachTheSocket(t *testing.T) {
 		conn.(*net.TCPConn).CloseWrite()
 	}).addr
 	for _, pull := range []int{4 << 10, 256 << 10} {
-		t.Run(strconv.Itoa(pull>>10)+" KiB", func(t *testing.T) {
+		t.Run(strconv.Itoa(pull>>10)+"KiB", func(t *testing.T) {
 			ways(t, append([]Dialect{Direct}, proxied...), func(t *testing.T, hops []Hop) {
 				var most atomic.Int64
 				d := &Dialer{Hops: hops, PullBytes: pull, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -66,22 +66,22 @@ func TestSOCKSReply(t *testing.T) {
 		"S01_name_of_255":     {reply: []string{longest + "z"}, first: "z"},
 		"S04_bytewise":        {greeting: bytewise(noLogin), reply: bytewise(okIPv4 + "hello"), first: "hello"},
 		"S04_coalesced":       {greeting: []string{noLogin + okIPv4 + "hello"}, first: "hello"},
-		"reserved byte":       {reply: []string{"\x05\x00\x7f\x01\x00\x00\x00\x00\x00\x00"}},
+		"reserved_byte":       {reply: []string{"\x05\x00\x7f\x01\x00\x00\x00\x00\x00\x00"}},
 		"S15_reply_1":         {reply: []string{"\x05\x01\x00\x01\x00\x00\x00\x00\x00\x00"}, code: SOCKSGeneralFailure, answer: 1},
 		"S15_reply_2":         {reply: []string{"\x05\x02\x00\x01"}, code: SOCKSNotAllowed, answer: 2},
 		"S15_reply_3":         {reply: []string{"\x05\x03"}, code: SOCKSNetworkUnreachable, answer: 3},
 		"S15_reply_4":         {reply: []string{"\x05\x04"}, code: SOCKSHostUnreachable, answer: 4},
 		"S15_reply_5":         {reply: []string{"\x05\x05"}, code: SOCKSConnectionRefused, answer: 5},
 		"S15_reply_6":         {reply: []string{"\x05\x06"}, code: SOCKSTTLExpired, answer: 6},
-		"reply 7":             {reply: []string{"\x05\x07"}, code: SOCKSCommandUnsupported, answer: 7},
-		"reply 8":             {reply: []string{"\x05\x08"}, code: SOCKSAddressUnsupported, answer: 8},
+		"reply_7":             {reply: []string{"\x05\x07"}, code: SOCKSCommandUnsupported, answer: 7},
+		"reply_8":             {reply: []string{"\x05\x08"}, code: SOCKSAddressUnsupported, answer: 8},
 		"S15_reply_0x5B":      {reply: []string{"\x05\x5b"}, code: SOCKSReplyUnknown, answer: 0x5b},
-		"reply's version":     {reply: []string{"\x04\x00\x00\x01\x00\x00\x00\x00\x00\x00"}, code: ProxyReplyMalformed},
-		"reply's address":     {reply: []string{"\x05\x00\x00\x02\x00\x00\x00\x00\x00\x00"}, code: ProxyReplyMalformed},
+		"reply's_version":     {reply: []string{"\x04\x00\x00\x01\x00\x00\x00\x00\x00\x00"}, code: ProxyReplyMalformed},
+		"reply's_address":     {reply: []string{"\x05\x00\x00\x02\x00\x00\x00\x00\x00\x00"}, code: ProxyReplyMalformed},
 		"S05_login_unoffered": {greeting: []string{wantsLogin}, code: ProxyAuthRequired},
 		"S05_GSSAPI":          {greeting: []string{"\x05\x01"}, code: ProxyReplyMalformed},
 		"S05_version_4":       {greeting: []string{"\x04\x00"}, code: ProxyNotSOCKS},
-		"no method":           {greeting: []string{"\x05\xff"}, code: ProxyAuthRequired},
+		"no_method":           {greeting: []string{"\x05\xff"}, code: ProxyAuthRequired},
 		"C11_HTTP":            {greeting: []string{"HTTP/1.1 400 Bad Request\r\n\r\n"}, code: ProxyNotSOCKS},
 		"C11_TLS":             {greeting: []string{"\x15\x03\x01\x00\x02\x02\x16"}, code: ProxyNotSOCKS},
 	}
@@ -131,11 +131,11 @@ func TestSOCKSRequest(t *testing.T) {
 		"S02_name":           {"origin.test:443", nil, "", askOrigin},
 		"S08_IPv4":           {"192.0.2.1:80", nil, "", "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50"},
 		"S08_IPv6":           {"[2001:db8::1]:80", nil, "", "\x05\x01\x00\x04\x20\x01\x0d\xb8" + strings.Repeat("\x00", 11) + "\x01\x00\x50"},
-		"IPv4 in IPv6":       {"[::ffff:192.0.2.1]:80", nil, "", "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50"},
+		"IPv4_in_IPv6":       {"[::ffff:192.0.2.1]:80", nil, "", "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50"},
 		"S06_longest_name":   {long + ":80", nil, "", "\x05\x01\x00\x03\xff" + long + "\x00\x50"},
 		"S16_login":          {"origin.test:443", &Auth{"user", "p w"}, "\x01\x04user\x03p w", askOrigin},
 		"S09_empty_password": {"origin.test:443", &Auth{"user", ""}, "\x01\x04user\x00", askOrigin},
-		"longest login":      {"origin.test:443", &Auth{long, long}, "\x01\xff" + long + "\xff" + long, askOrigin},
+		"longest_login":      {"origin.test:443", &Auth{long, long}, "\x01\xff" + long + "\xff" + long, askOrigin},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -167,12 +167,12 @@ func TestSOCKSLogin(t *testing.T) {
 		code            Code
 	}{
 		"accepted":            {wantsLogin, "\x01\x00", ""},
-		"not wanted":          {noLogin, "", ""},
+		"not_wanted":          {noLogin, "", ""},
 		"refused":             {wantsLogin, "\x01\x01", ProxyAuthRefused},
 		"S16_version_5":       {wantsLogin, "\x05\x00", ProxyReplyMalformed},
-		"neither method":      {"\x05\xff", "", ProxyAuthRefused},
-		"method not offered":  {"\x05\x03", "", ProxyReplyMalformed},
-		"closes at the login": {wantsLogin, "\x01", ProxyClosed},
+		"neither_method":      {"\x05\xff", "", ProxyAuthRefused},
+		"method_not_offered":  {"\x05\x03", "", ProxyReplyMalformed},
+		"closes_at_the_login": {wantsLogin, "\x01", ProxyClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := listen(t, func(conn net.Conn) {

@@ -65,17 +65,17 @@ func silentAt(t *testing.T) map[string]struct {
 		code   Code
 	}{
 		"C12_request":           {Hop{Dialect: HTTP}, silent, ProxyTunnelTimeout},
-		"V14_half a reply":      {Hop{Dialect: HTTP}, httpScript("HTTP/1.1 200 OK\r\n"), ProxyTunnelTimeout},
-		"C13_interim for ever":  {Hop{Dialect: HTTP}, interimForEver, ProxyTunnelTimeout},
+		"V14_half_a_reply":      {Hop{Dialect: HTTP}, httpScript("HTTP/1.1 200 OK\r\n"), ProxyTunnelTimeout},
+		"C13_interim_for_ever":  {Hop{Dialect: HTTP}, interimForEver, ProxyTunnelTimeout},
 		"TLS":                   {Hop{Dialect: HTTPS, TLS: trust}, silent, "proxy_tls_timeout"},
-		"request over TLS":      {Hop{Dialect: HTTPS, TLS: trust}, tlsScript(t, server("http/1.1"), silent), ProxyTunnelTimeout},
-		"TLS of h2":             {Hop{Dialect: H2, TLS: trust}, silent, "proxy_tls_timeout"},
-		"request over h2":       {Hop{Dialect: H2, TLS: trust}, tlsScript(t, server("h2"), silent), ProxyTunnelTimeout},
+		"request_over_TLS":      {Hop{Dialect: HTTPS, TLS: trust}, tlsScript(t, server("http/1.1"), silent), ProxyTunnelTimeout},
+		"TLS_of_h2":             {Hop{Dialect: H2, TLS: trust}, silent, "proxy_tls_timeout"},
+		"request_over_h2":       {Hop{Dialect: H2, TLS: trust}, tlsScript(t, server("h2"), silent), ProxyTunnelTimeout},
 		"S13_greeting":          {Hop{Dialect: SOCKS5}, silent, ProxyTunnelTimeout},
 		"S13_login":             {Hop{Dialect: SOCKS5, Auth: login}, socksScript(nil, socksStep{4, []string{wantsLogin}}), ProxyTunnelTimeout},
 		"S13_command":           {Hop{Dialect: SOCKS5}, socksScript(nil, socksStep{3, []string{noLogin}}), ProxyTunnelTimeout},
-		"S13_half a reply":      {Hop{Dialect: SOCKS5}, socksScript(nil, socksStep{3, []string{noLogin + "\x05\x00"}}), ProxyTunnelTimeout},
-		"a peer that reads not": {Hop{Dialect: HTTP}, func(conn net.Conn) { <-time.After(time.Hour) }, ProxyTunnelTimeout},
+		"S13_half_a_reply":      {Hop{Dialect: SOCKS5}, socksScript(nil, socksStep{3, []string{noLogin + "\x05\x00"}}), ProxyTunnelTimeout},
+		"a_peer_that_reads_not": {Hop{Dialect: HTTP}, func(conn net.Conn) { <-time.After(time.Hour) }, ProxyTunnelTimeout},
 	}
 }
 
