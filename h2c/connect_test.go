@@ -62,10 +62,12 @@ func copyFlush(w http.ResponseWriter, r io.Reader) {
 }
 
 func TestConnectIsNetConn(t *testing.T) {
-	c := dialServer(t, &splice{waiting: map[string]*half{}})
+	// Two connections: on one, a stream that is not read would take the server's window from the other.
+	server := &splice{waiting: map[string]*half{}}
+	a, b := dialServer(t, server), dialServer(t, server)
 	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
 		host := t.Name() + ".invalid:1"
-		open := func() net.Conn {
+		open := func(c *Conn) net.Conn {
 			if err != nil {
 				return nil
 			}
@@ -76,7 +78,7 @@ func TestConnectIsNetConn(t *testing.T) {
 			conn, _, err = c.Connect(context.Background(), host, nil)
 			return conn
 		}
-		c1, c2 = open(), open()
+		c1, c2 = open(a), open(b)
 		return c1, c2, func() { c1.Close(); c2.Close() }, err
 	})
 }

@@ -1,0 +1,243 @@
+package h2c
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+)
+
+type facts struct{ unprocessed, unanswered, refused, http11, invalid bool }
+
+func check(t *testing.T, err error, want facts) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("%T: %v", err, err)
+	}
+	if got := (facts{e.Unprocessed(), e.Unanswered(), e.Refused(), e.HTTP11Required(), e.Invalid()}); got != want {
+		t.Errorf("%+v, want %+v: %v", got, want, err)
+	}
+}
+
+func TestWhatIsProvable(t *testing.T) {
+	for name, test := range map[string]struct {
+		peer func(p *peer, stream uint32)
+		want facts
+	}{
+		"goaway_below":                {func(p *peer, id uint32) { p.WriteGoAway(max(id, 2)-2, http2.ErrCodeNo, nil); p.drain() }, facts{unprocessed: true, unanswered: true}},
+		"goaway_below_error":          {func(p *peer, id uint32) { p.WriteGoAway(max(id, 2)-2, http2.ErrCodeEnhanceYourCalm, nil); p.drain() }, facts{unprocessed: true, unanswered: true}},
+		"goaway_included_then_closed": {func(p *peer, id uint32) { p.WriteGoAway(id, http2.ErrCodeNo, nil) }, facts{unanswered: true}},
+		"goaway_after_interim": {func(p *peer, id uint32) {
+			p.head(id, false, ":status", "103")
+			p.WriteGoAway(max(id, 2)-2, http2.ErrCodeNo, nil)
+			p.drain()
+		}, facts{}},
+		"refused":              {func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeRefusedStream); p.drain() }, facts{unprocessed: true, unanswered: true, refused: true}},
+		"reset":                {func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeInternal); p.drain() }, facts{unanswered: true}},
+		"reset_protocol_error": {func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeProtocol); p.drain() }, facts{unanswered: true}},
+		"reset_no_error":       {func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeNo); p.drain() }, facts{unanswered: true}},
+		"H07_reset_http11":     {func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeHTTP11Required); p.drain() }, facts{unanswered: true, http11: true}},
+		"H07_goaway_http11":    {func(p *peer, id uint32) { p.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil); p.drain() }, facts{unprocessed: true, unanswered: true, http11: true}},
+		"cut":                  {func(*peer, uint32) {}, facts{unanswered: true}},
+		"cut_after_interim":    {func(p *peer, id uint32) { p.head(id, false, ":status", "103") }, facts{}},
+		"no_status":            {func(p *peer, id uint32) { p.head(id, true, "x", "y"); p.drain() }, facts{}},
+		"garbage":              {func(p *peer, id uint32) { p.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")); p.drain() }, facts{unanswered: true}},
+	} {
+		for _, nth := range []string{"first", "second"} {
+			if nth == "second" && name == "H07_goaway_http11" {
+				continue // GOAWAY's code is told of a connection's first stream only
+			}
+			t.Run(name+"_"+nth, func(t *testing.T) {
+				c := script(t, nil, func(p *peer) {
+					id := p.request().StreamID
+					if nth == "second" {
+						p.head(id, true, ":status", "204")
+						id = p.request().StreamID
+					}
+					test.peer(p, id)
+				})
+				if nth == "second" {
+					reserve(t, c)
+					res, err := c.RoundTrip(get(t))
+					if err != nil {
+						t.Fatal(err)
+					}
+					res.Body.Close()
+				}
+				reserve(t, c)
+				res, err := c.RoundTrip(get(t))
+				if err == nil {
+					t.Fatalf("answered %s", res.Status)
+				}
+				check(t, err, test.want)
+				if c.InFlight() > 1 { // a reset that the peer has not acknowledged counts
+					t.Errorf("%d in flight", c.InFlight())
+				}
+			})
+		}
+	}
+}
+
+func TestInvalidRequest(t *testing.T) {
+	c := script(t, nil, func(p *peer) {
+		p.head(p.request().StreamID, true, ":status", "204")
+		p.drain()
+	}, http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: 1000})
+	reserve(t, c)
+	res, err := c.RoundTrip(get(t)) // and SETTINGS are known
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	for name, spoil := range map[string]func(*http.Request){
+		"field":   func(r *http.Request) { r.Header["X"] = []string{"a\r\nb"} },
+		"trailer": func(r *http.Request) { r.Trailer = http.Header{"Content-Length": nil} },
+		"method":  func(r *http.Request) { r.Method = "GET IT" },
+		"large":   func(r *http.Request) { r.Header.Set("X", strings.Repeat("x", 2000)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			req, body := get(t), &closeBody{Reader: strings.NewReader("data")}
+			req.Method, req.Body = http.MethodPost, body
+			spoil(req)
+			reserve(t, c)
+			_, err := c.RoundTrip(req)
+			check(t, err, facts{unprocessed: true, unanswered: true, invalid: true})
+			if !body.closed || c.Err() != nil || c.InFlight() != 0 {
+				t.Errorf("body closed %v, connection %v, %d in flight", body.closed, c.Err(), c.InFlight())
+			}
+		})
+	}
+}
+
+type closeBody struct {
+	io.Reader
+	closed bool
+}
+
+func (b *closeBody) Close() error { b.closed = true; return nil }
+
+func TestDeadConnection(t *testing.T) {
+	c := script(t, nil, func(p *peer) {})
+	died := make(chan struct{}, 8)
+	reserve(t, c)
+	c.Notify(func() {
+		if c.Err() != nil {
+			died <- struct{}{}
+		}
+	})
+	<-died
+	_, err := c.RoundTrip(get(t))
+	check(t, err, facts{unprocessed: true, unanswered: true})
+	if c.Reserve() {
+		t.Error("a dead connection has a slot")
+	}
+}
+
+// An idle connection that got GOAWAY and is left open by the peer takes nothing more.
+func TestGoAwayWhenIdle(t *testing.T) {
+	c := script(t, nil, func(p *peer) {
+		p.head(p.request().StreamID, true, ":status", "204")
+		p.WriteGoAway(1, http2.ErrCodeNo, nil)
+		p.WritePing(false, [8]byte{1})
+		p.drain()
+	})
+	reserve(t, c)
+	res, err := c.RoundTrip(get(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	for c.Reserve() { // GOAWAY is on its way
+		c.Release()
+	}
+	if c.Err() == nil {
+		t.Error("the connection is usable")
+	}
+}
+
+func TestH03GoAwayIncludesStream(t *testing.T) {
+	refused := make(chan struct{})
+	c := script(t, nil, func(p *peer) {
+		id := p.request().StreamID
+		p.WriteGoAway(id, http2.ErrCodeNo, nil)
+		<-refused
+		p.head(id, false, ":status", "200")
+		p.WriteData(id, true, []byte("late"))
+		p.drain()
+	})
+	go func() {
+		for c.InFlight() == 0 {
+		}
+		for c.Reserve() {
+			c.Release()
+		}
+		close(refused)
+	}()
+	reserve(t, c)
+	res, err := c.RoundTrip(get(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(res.Body); err != nil || string(body) != "late" {
+		t.Errorf("%q %v", body, err)
+	}
+	res.Body.Close()
+}
+
+func TestH04ResetInBody(t *testing.T) {
+	for _, code := range []http2.ErrCode{http2.ErrCodeCancel, http2.ErrCodeInternal, http2.ErrCodeNo} {
+		for _, length := range []string{"", "10"} {
+			c := script(t, nil, func(p *peer) {
+				id := p.request().StreamID
+				fields := []string{":status", "200"}
+				if length != "" {
+					fields = append(fields, "content-length", length)
+				}
+				p.head(id, false, fields...)
+				p.WriteData(id, false, []byte("some"))
+				p.WriteRSTStream(id, code)
+				p.drain()
+			})
+			reserve(t, c)
+			res, err := c.RoundTrip(get(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err := io.ReadAll(res.Body); err == nil || string(body) != "some" {
+				t.Errorf("%s: %q %v", code, body, err)
+			}
+			res.Body.Close()
+			if c.Err() != nil {
+				t.Errorf("%s: the connection is dead", code)
+			}
+		}
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	got := make(chan struct{})
+	c := script(t, nil, func(p *peer) {
+		p.request()
+		close(got)
+		p.drain()
+	})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-got
+		cancel(errors.New("a cause of the caller's own"))
+	}()
+	reserve(t, c)
+	_, err := c.RoundTrip(get(t).WithContext(ctx))
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("%T: %v", err, err)
+	}
+	check(t, err, facts{unanswered: true})
+	if c.Err() != nil {
+		t.Error("a cancelled request kills the connection")
+	}
+}
