@@ -14,6 +14,8 @@ func RegisterCommand(example string) {
 		Short: "Tools of the tunnel transport",
 		Long:  "Tools of the transport that carries reverse_proxy's requests through proxies.",
 		CobraFunc: func(cmd *cobra.Command) {
+			cmd.Args = cobra.NoArgs // an unknown command is an error
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 			var check bool
 			demo := &cobra.Command{
 				Use:   "demo [--check]",

@@ -1,9 +1,11 @@
 package caddymodule
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +51,7 @@ func runDemo(ctx context.Context, example string, check bool, out io.Writer) (er
 	}
 	fmt.Fprintf(out, "\nThe examples are at %s/ - end with Ctrl-C\n\n", d.url)
 	<-ctx.Done()
+	stop() // a second Ctrl-C does not wait
 	return nil
 }
 
@@ -80,16 +83,28 @@ func (d *demo) start(check bool) error {
 	d.setenv("DEMO_PAGE", localhost(l.Addr().String()))
 	d.page = &http.Server{Handler: http.HandlerFunc(demoPage), ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = d.page.Serve(l) }() // ends with close
-	if check {
-		for _, name := range []string{"DEMO_PORT", "DEMO_ADMIN_PORT"} {
-			port, err := freePort()
-			if err != nil {
-				return err
-			}
-			d.setenv(name, port)
+	return d.choosePorts(check)
+}
+
+// choosePorts takes the ports that the environment names, or free ones. Caddy shares a port with other programs that
+// allow it, so that a demo that runs already would answer for this one: ports are tried here first.
+func (d *demo) choosePorts(free bool) error {
+	for _, v := range []struct{ name, port string }{{"DEMO_PORT", "8080"}, {"DEMO_ADMIN_PORT", "2020"}} {
+		port := cmp.Or(os.Getenv(v.name), v.port)
+		if free {
+			port = "0"
 		}
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			return fmt.Errorf("port %s cannot be used, choose another with %s=<port>: %w", port, v.name, err)
+		}
+		_, port, _ = net.SplitHostPort(l.Addr().String())
+		if err := l.Close(); err != nil {
+			return err
+		}
+		d.setenv(v.name, port)
 	}
-	d.url = "http://localhost:" + cmp.Or(d.env["DEMO_PORT"], os.Getenv("DEMO_PORT"), "8080")
+	d.url = "http://localhost:" + d.env["DEMO_PORT"]
 	return nil
 }
 
@@ -146,12 +161,30 @@ func (d *demo) serve(example string, quiet bool) error {
 	if err != nil {
 		return err
 	}
-	if quiet {
-		if cfg, err = withoutLog(cfg); err != nil {
-			return err
-		}
+	if cfg, err = amendDemo(cfg, quiet); err != nil {
+		return err
 	}
 	return caddy.Load(cfg, true)
+}
+
+// amendDemo makes the example's config leave no trace on this machine. A quiet one logs errors only, so that the table
+// stands alone.
+func amendDemo(cfg []byte, quiet bool) ([]byte, error) {
+	var c struct {
+		Admin   json.RawMessage `json:"admin"`
+		Logging any             `json:"logging,omitempty"`
+		Apps    map[string]any  `json:"apps"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(cfg))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&c); err != nil {
+		return nil, err
+	}
+	c.Apps["tls"] = map[string]any{"disable_storage_clean": true}
+	if quiet {
+		c.Logging = map[string]any{"logs": map[string]any{"default": map[string]any{"level": "ERROR"}}}
+	}
+	return json.Marshal(c)
 }
 
 func (d *demo) setenv(name, value string) { d.env[name] = value }
@@ -180,14 +213,4 @@ func localhost(addr string) string {
 		return addr
 	}
 	return "localhost:" + port
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
 }

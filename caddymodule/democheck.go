@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -132,15 +131,4 @@ func get(ctx context.Context, url string) (*http.Response, error) {
 	}
 	client := http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
 	return client.Do(req)
-}
-
-// withoutLog drops the log of a config, so that the table stands alone.
-func withoutLog(cfg []byte) ([]byte, error) {
-	var m map[string]any
-	if err := json.Unmarshal(cfg, &m); err != nil {
-		return nil, err
-	}
-	m["logging"] = map[string]any{"logs": map[string]any{"default": map[string]any{
-		"writer": map[string]any{"output": "discard"}}}}
-	return json.Marshal(m)
 }
