@@ -106,15 +106,24 @@ func toError(ctx context.Context, target string, err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &te):
-		e.Code, e.Stage, e.Hop = string(te.Code), string(te.Stage), te.Hop
-		e.timeout = e.timeout || te.Status == http.StatusGatewayTimeout || te.Code == "socks_ttl_expired"
+		e.Code, e.Stage, e.Err = string(te.Code), string(te.Stage), te
+		if te.Hop != string(tunnel.Direct) {
+			e.Hop = te.Hop
+		}
+		e.timeout = e.timeout || te.Status == http.StatusGatewayTimeout || te.Code == tunnel.SOCKSTTLExpired
 	case errors.As(err, &oe):
-		e.Code, e.Stage = "origin_"+string(oe.Code), "origin_tls"
-		e.Err = fmt.Errorf("TLS to the origin %s: %w", target, oe)
+		e.Code, e.Stage, e.Err = "origin_"+string(oe.Code), "origin_tls", originTLS(target, oe)
 	case errors.As(err, &tooLarge):
 		e.Code, e.code = "request_body_too_large", http.StatusRequestEntityTooLarge
 	case errors.Is(err, pool.ErrClosed):
-		e.Code = "config_unloaded"
+		e.Code, e.code = "config_unloaded", http.StatusServiceUnavailable
+	case invalid(err):
+		e.Code, e.beforeOrigin = "request_invalid", false
+		e.Err = fmt.Errorf("the request cannot be sent to %s: %w", target, e.Err)
+	case tlsuser.CodeOf(err) == tlsuser.ClientCertRefused:
+		// With TLS 1.3 the refusal comes after our side of the handshake is done.
+		e.Code, e.Stage = "origin_"+string(tlsuser.ClientCertRefused), "origin_tls"
+		e.Err = originTLS(target, &tlsuser.Error{Code: tlsuser.ClientCertRefused, Err: e.Err})
 	case e.Stage == "wait":
 		e.Code = "pool_wait"
 	case e.Stage == "dial":
@@ -133,8 +142,37 @@ func toError(ctx context.Context, target string, err error) error {
 		e.Code = "origin_failed"
 		e.Err = fmt.Errorf("the exchange with the origin %s failed: %w", target, e.Err)
 	}
+	if errors.Is(e.Err, context.Canceled) {
+		// What was cancelled is not this request. To reverse_proxy it would look as if its client had gone.
+		e.Err = errors.New(e.Err.Error())
+	}
 	return e
 }
+
+// originTLS says what went wrong with TLS to the origin, and where to mend it.
+func originTLS(target string, oe *tlsuser.Error) error {
+	hint := "the request was not sent"
+	switch oe.Code {
+	case tlsuser.CertUntrusted:
+		hint = "put 'tls_trust_pool file <ca.pem>' in the transport's block; inside a proxy's block it means the proxy"
+	case tlsuser.CertNameMismatch:
+		hint = "put 'tls_server_name <name>' in the transport's block; inside a proxy's block it means the proxy"
+	case tlsuser.ClientCertRefused:
+		hint = "put 'tls_client_auth <cert.pem> <key.pem>' in the transport's block; inside a proxy's block it means the proxy"
+	case tlsuser.NotTLS:
+		hint = "if the origin is one without TLS, write http:// in front of the upstream"
+	}
+	return &detailed{fmt.Sprintf("TLS to the origin %s: %s: %s", target, oe.Reason(), hint), oe}
+}
+
+// detailed is an error with a text of its own in place of its cause's.
+type detailed struct {
+	text string
+	err  error
+}
+
+func (d *detailed) Error() string { return d.text }
+func (d *detailed) Unwrap() error { return d.err }
 
 func isTimeout(err error) bool {
 	var ne net.Error
@@ -145,6 +183,12 @@ func isTimeout(err error) bool {
 func unprocessed(err error) bool {
 	var u interface{ Unprocessed() bool }
 	return errors.As(err, &u) && u.Unprocessed()
+}
+
+// invalid reports whether the request cannot be sent on any connection.
+func invalid(err error) bool {
+	var i interface{ Invalid() bool }
+	return errors.As(err, &i) && i.Invalid()
 }
 
 // unanswered reports whether no byte of the response arrived.
