@@ -2,6 +2,7 @@ package h2c
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -65,8 +66,10 @@ func TestConnectIsNetConn(t *testing.T) {
 	// Two connections: on one, a stream that is not read would take the server's window from the other.
 	server := &splice{waiting: map[string]*half{}}
 	a, b := dialServer(t, server), dialServer(t, server)
+	pipes := 0
 	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
-		host := t.Name() + ".invalid:1"
+		pipes++
+		host := fmt.Sprintf("pipe%d.invalid:1", pipes)
 		open := func(c *Conn) net.Conn {
 			if err != nil {
 				return nil

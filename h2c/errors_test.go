@@ -122,9 +122,11 @@ type closeBody struct {
 func (b *closeBody) Close() error { b.closed = true; return nil }
 
 func TestDeadConnection(t *testing.T) {
-	c := script(t, nil, func(p *peer) {})
+	reserved := make(chan struct{})
+	c := script(t, nil, func(p *peer) { <-reserved })
 	died := make(chan struct{}, 8)
 	reserve(t, c)
+	close(reserved)
 	c.Notify(func() {
 		if c.Err() != nil {
 			died <- struct{}{}
