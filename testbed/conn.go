@@ -29,10 +29,7 @@ func (c *recordedConn) recorded() *peer { return c.peer }
 
 // peerOf returns the peer of an accepted connection, below TLS or not; nil: it is not recorded.
 func peerOf(conn net.Conn) *peer {
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
-	}
-	if c, ok := conn.(interface{ recorded() *peer }); ok {
+	if c, ok := beneathTLS(conn).(interface{ recorded() *peer }); ok {
 		return c.recorded()
 	}
 	return nil
@@ -91,6 +88,14 @@ func (c *seenConn) readProxyHeader() {
 	}
 }
 
+// beneathTLS returns the connection that TLS runs over, or conn itself.
+func beneathTLS(conn net.Conn) net.Conn {
+	if t, ok := conn.(*tls.Conn); ok {
+		return t.NetConn()
+	}
+	return conn
+}
+
 // closeWrite ends the writing direction of a connection, or all of it where it has no such thing.
 func closeWrite(conn net.Conn) error {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
@@ -101,9 +106,7 @@ func closeWrite(conn net.Conn) error {
 
 // reset closes conn so that the other end sees a reset where the network has one.
 func reset(conn net.Conn) {
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn() // its Close would say goodbye
-	}
+	conn = beneathTLS(conn) // TLS would say goodbye
 	beneath := conn
 	for {
 		wrapper, ok := beneath.(interface{ NetConn() net.Conn })

@@ -160,14 +160,20 @@ func pageBytes(n int64) []byte {
 // dialTCP connects with a deadline for the whole test.
 func dialTCP(t *testing.T, network, addr string) net.Conn {
 	t.Helper()
-	var d net.Dialer
-	conn, err := d.DialContext(within(t), network, addr)
+	conn, err := connect(t, network, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
 	return conn
+}
+
+// connect is dialTCP for goroutines, which must not end the test.
+func connect(t *testing.T, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(within(t), network, addr)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn, conn.SetDeadline(time.Now().Add(30 * time.Second))
 }

@@ -39,7 +39,8 @@ type Misbehave struct {
 	// Garbage is written at accept, before TLS, in place of everything. The connection stays open.
 	Garbage []byte
 
-	// Status answers every CONNECT, with Body and Header; 0: as it should be answered. A 2xx opens the tunnel.
+	// Status answers every CONNECT, with Body and Header; 0: as it should be answered. A 2xx opens the tunnel, but over
+	// HTTP/2 not a 204: net/http's server sends nothing behind it.
 	Status int
 	Body   string
 	Header http.Header // on every answer to CONNECT
@@ -59,7 +60,7 @@ type Misbehave struct {
 	// Coalesce waits up to two seconds for the target's first bytes and sends them in one write with the answer.
 	Coalesce bool
 
-	CutAfter int64 // closes the tunnel after so many bytes from the target, 0: never
+	CutAfter int64 // cuts the tunnel after so many bytes from the target; 0: never
 
 	Method     int    // the SOCKS authentication method chosen, offered or not; 0: as it should be; -1: none (0x00)
 	RawMethod  []byte // written in place of the SOCKS method selection

@@ -103,6 +103,15 @@ func (c *client) Read(b []byte) (int, error) { return c.Reader.Read(b) }
 // CloseWrite ends our direction only.
 func (c *client) CloseWrite() error { return closeWrite(c.Conn) }
 
+// abort closes the connection without TLS's goodbye, with or without a reset.
+func (c *client) abort(withReset bool) {
+	if withReset {
+		reset(c.Conn)
+	} else {
+		beneathTLS(c.Conn).Close()
+	}
+}
+
 // say writes an answer, byte by byte if that is asked for.
 func (c *client) say(m *Misbehave, answer []byte) error {
 	if !m.Dribble {

@@ -138,8 +138,8 @@ func (s *serverStream) Write(b []byte) (int, error) {
 	return n, firstError(err, s.control.Flush())
 }
 
-// Close ends reading.
-func (s *serverStream) Close() error { return s.body.Close() }
+// abort ends reading; the stream itself ends with the handler.
+func (s *serverStream) abort(bool) { _ = s.body.Close() }
 
 var errNoHalfClose = errors.New("testbed: a server's stream cannot end its direction alone")
 

@@ -2,18 +2,23 @@ package testbed
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 )
 
-// duplex is one side of a tunnel. CloseWrite ends its own direction; an error means that it cannot.
+// duplex is the client's side of a tunnel.
 type duplex interface {
-	io.ReadWriteCloser
-	CloseWrite() error
+	io.ReadWriter
+	CloseWrite() error    // ends our direction; errNoHalfClose: it ends with the tunnel only
+	abort(withReset bool) // ends both directions so that neither looks complete
 }
 
+// errCut ends a tunnel after as many bytes as it was told to carry.
+var errCut = errors.New("testbed: told to cut the tunnel")
+
 // relay copies between the client and the target until both directions have ended, each by itself, or one has failed.
-// cut, when above zero, closes the tunnel after so many bytes from the target. It reports whether all went well.
+// cut, when above zero, ends the tunnel after so many bytes from the target. It reports whether all went well.
 func (p *Proxy) relay(client duplex, target net.Conn, cut int64) (well bool) {
 	p.tunnels.Add(1)
 	defer p.tunnels.Add(-1)
@@ -24,18 +29,16 @@ func (p *Proxy) relay(client duplex, target net.Conn, cut int64) (well bool) {
 	err := copyDown(client, target, cut)
 	if err == nil {
 		err = client.CloseWrite()
-		if err == errNoHalfClose {
-			target.Close()
-			client.Close()
-			<-up
-			return true
-		}
 	}
 	if err != nil {
 		target.Close()
-		client.Close()
+		client.abort(err != errCut)
 	}
-	return firstError(err, <-up) == nil
+	upErr := <-up
+	if err == errNoHalfClose {
+		return true
+	}
+	return firstError(err, upErr) == nil
 }
 
 // copyUp carries the client's bytes to the target. After a failure the target is closed, so that the other direction
@@ -58,7 +61,7 @@ func copyDown(client io.Writer, target io.Reader, cut int64) error {
 	}
 	err := pump(client, io.LimitReader(target, cut))
 	if err == nil {
-		err = io.ErrUnexpectedEOF
+		err = errCut
 	}
 	return err
 }
