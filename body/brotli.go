@@ -23,7 +23,7 @@ func (d *brotliDecoder) Read(p []byte) (int, error) {
 }
 
 func (d *brotliDecoder) reset(in io.Reader) {
-	d.r.Reset(in) // never fails
+	_ = d.r.Reset(in) // never fails
 	d.out = 0
 }
 

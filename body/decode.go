@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -27,8 +28,8 @@ func newDecoded(res *http.Response, codings []Coding, limit int64, onCap func(*T
 	b := &decoded{body: res.Body, res: res, onCap: onCap}
 	b.source = newMeter(res.Body, limit, true)
 	in := &b.source
-	for i := len(codings) - 1; i >= 0; i-- {
-		s := &stage{coding: codings[i], in: in, outermost: in == &b.source}
+	for i, c := range slices.Backward(codings) {
+		s := &stage{coding: c, in: in, outermost: in == &b.source}
 		s.dec = s.coding.open(in)
 		b.stages = append(b.stages, s)
 		m := newMeter(s, limit, i > 0)
@@ -39,7 +40,7 @@ func newDecoded(res *http.Response, codings []Coding, limit int64, onCap func(*T
 }
 
 func (b *decoded) Read(p []byte) (int, error) {
-	n, err, over := b.read(p)
+	n, over, err := b.read(p)
 	if over != nil && b.onCap != nil {
 		b.onCap(over)
 	}
@@ -47,14 +48,14 @@ func (b *decoded) Read(p []byte) (int, error) {
 }
 
 // read returns in over the cap's error once, in the call that runs into it.
-func (b *decoded) read(p []byte) (n int, err error, over *TooLargeError) {
+func (b *decoded) read(p []byte) (n int, over *TooLargeError, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed.Load() {
-		return 0, http.ErrBodyReadAfterClose, nil
+		return 0, nil, http.ErrBodyReadAfterClose
 	}
 	if b.err != nil || len(p) == 0 {
-		return 0, b.err, nil
+		return 0, nil, b.err
 	}
 	n, err = b.out.Read(p)
 	if err == nil {
@@ -71,7 +72,7 @@ func (b *decoded) read(p []byte) (n int, err error, over *TooLargeError) {
 		errors.As(err, &over)
 	}
 	b.err, b.stages, b.source, b.out = err, nil, meter{}, meter{}
-	return n, err, over
+	return n, over, err
 }
 
 // Close closes the body beneath, which ends a Read that waits for it. Later calls do nothing.

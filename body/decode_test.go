@@ -209,8 +209,7 @@ func TestCorrupt(t *testing.T) {
 			data[len(data)-1] ^= 1
 			b := guarded(t, decoding(0), v.header, bytes.NewReader(data))
 			_, err := readAll(t, b, 500)
-			var failed *body.DecodeError
-			if !errors.As(err, &failed) {
+			if _, ok := errors.AsType[*body.DecodeError](err); !ok {
 				t.Fatalf("error %v", err)
 			}
 			wantSticky(t, b, err)

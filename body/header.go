@@ -42,8 +42,8 @@ func editHeader(res *http.Response) {
 	h.Del("Accept-Ranges")
 	dropDigests(h)
 	dropDigests(res.Trailer)
-	if tag := h.Get("Etag"); tag != "" && !strings.HasPrefix(tag, "W/") {
-		h.Set("Etag", "W/"+tag)
+	if tag := h.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
+		h.Set("ETag", "W/"+tag)
 	}
 	res.Uncompressed = true
 	if res.ContentLength == 0 {

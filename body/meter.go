@@ -10,8 +10,10 @@ type meter struct {
 	r    io.Reader
 	left int64          // bytes that may still pass
 	over *TooLargeError // the error of one byte more
-	any  bool           // at least one byte passed
 	err  error
+
+	any     bool // at least one byte passed
+	crossed bool // err is over
 }
 
 // newMeter returns a meter with a cap of limit bytes; negative: none. wire is what its error says was counted.
@@ -32,7 +34,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	}
 	n, err := m.r.Read(p)
 	if int64(n) > m.left {
-		n, err = int(m.left), m.over
+		n, err, m.crossed = int(m.left), m.over, true
 	}
 	m.left -= int64(n)
 	m.any = m.any || n > 0
@@ -52,7 +54,7 @@ func (m *meter) failed() error {
 type capped struct {
 	meter
 	body  io.ReadCloser
-	onCap func(*TooLargeError)
+	onCap func(*TooLargeError) // nil once it was called
 }
 
 func newCapped(body io.ReadCloser, limit int64, onCap func(*TooLargeError)) *capped {
@@ -61,7 +63,7 @@ func newCapped(body io.ReadCloser, limit int64, onCap func(*TooLargeError)) *cap
 
 func (c *capped) Read(p []byte) (int, error) {
 	n, err := c.meter.Read(p)
-	if err == error(c.over) && c.onCap != nil {
+	if c.crossed && c.onCap != nil {
 		c.onCap(c.over)
 		c.onCap = nil
 	}

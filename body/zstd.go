@@ -30,10 +30,10 @@ func (d *zstdDecoder) Read(p []byte) (int, error) { return d.r.Read(p) }
 func (d *zstdDecoder) reset(in io.Reader) {
 	d.in.Reset(in)
 	if in == nil {
-		d.r.Reset(nil)
+		_ = d.r.Reset(nil)
 		return
 	}
-	d.r.Reset(d.in)
+	_ = d.r.Reset(d.in)
 }
 
 func (d *zstdDecoder) keep() bool { return true }
