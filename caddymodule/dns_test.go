@@ -1,0 +1,57 @@
+package caddymodule
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// startDNS serves names below .test as 127.0.0.1 and denies all others. It returns its address.
+func startDNS(t *testing.T) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() {
+		conn.Close()
+		<-done
+	})
+	go func() {
+		defer close(done)
+		buf := make([]byte, 1500)
+		for {
+			n, peer, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			if reply, err := answerDNS(buf[:n]); err == nil {
+				conn.WriteTo(reply, peer)
+			}
+		}
+	}()
+	return conn.LocalAddr().String()
+}
+
+func answerDNS(query []byte) ([]byte, error) {
+	var m dnsmessage.Message
+	if err := m.Unpack(query); err != nil {
+		return nil, err
+	}
+	m.Response, m.RecursionAvailable = true, true
+	m.Additionals = nil
+	q := m.Questions[0]
+	switch {
+	case !strings.HasSuffix(q.Name.String(), ".test."):
+		m.RCode = dnsmessage.RCodeNameError
+	case q.Type == dnsmessage.TypeA:
+		m.Answers = []dnsmessage.Resource{{
+			Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
+			Body:   &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}},
+		}}
+	}
+	return m.Pack()
+}
