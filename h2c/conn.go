@@ -35,6 +35,7 @@ type Conn struct {
 	wire   *wire
 	cc     *http.ClientConn
 	tls    *tls.ConnectionState
+	slots  slots
 	notify atomic.Pointer[func()]
 }
 
@@ -82,16 +83,30 @@ func New(ctx context.Context, conn net.Conn, cfg *Config) (*Conn, error) {
 
 // Reserve takes the slot of one request, and reports whether there was one: a slot is a stream within
 // the peer's SETTINGS_MAX_CONCURRENT_STREAMS. It must be followed by one RoundTrip, Connect or Release.
-func (c *Conn) Reserve() bool { return c.cc.Reserve() == nil }
+//
+// Before the peer's first SETTINGS arrive, a hundred streams are taken for granted. If it allows fewer, requests wait
+// in RoundTrip for their turn, and those that are on their way already may be refused.
+func (c *Conn) Reserve() bool { return c.slots.take(c.free) }
+
+// free is the number of streams the engine would open now. One that died before its first request says it has some.
+func (c *Conn) free() int {
+	if c.cc.Err() != nil {
+		return 0
+	}
+	return c.cc.Available()
+}
 
 // Release gives back a slot that was not used.
-func (c *Conn) Release() { c.cc.Release() }
+func (c *Conn) Release() {
+	c.slots.settle()
+	c.changed()
+}
 
 // Shareable reports that a Conn carries more than one request at a time.
 func (c *Conn) Shareable() bool { return true }
 
 // InFlight is the number of requests, CONNECT streams and unused slots.
-func (c *Conn) InFlight() int { return c.cc.InFlight() }
+func (c *Conn) InFlight() int { return c.slots.count() + c.cc.InFlight() }
 
 // Err is nil while the connection can take new requests, now or when a slot is free.
 func (c *Conn) Err() error {
@@ -115,7 +130,9 @@ func (c *Conn) Notify(f func()) {
 	}
 }
 
-func (c *Conn) stateChanged(*http.ClientConn) {
+func (c *Conn) stateChanged(*http.ClientConn) { c.changed() }
+
+func (c *Conn) changed() {
 	if f := c.notify.Load(); f != nil {
 		(*f)()
 	}

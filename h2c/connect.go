@@ -18,7 +18,7 @@ import (
 func (c *Conn) Connect(ctx context.Context, authority string, header http.Header) (net.Conn, *http.Response, error) {
 	s := newStream(c.wire)
 	stop := context.AfterFunc(ctx, s.end)
-	x := newExchange(httptrace.WithClientTrace(s.life, &httptrace.ClientTrace{
+	x := c.newExchange(httptrace.WithClientTrace(s.life, &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { s.written() },
 	}))
 	req := (&http.Request{
@@ -34,6 +34,7 @@ func (c *Conn) Connect(ctx context.Context, authority string, header http.Header
 		err = ctx.Err()
 	}
 	if err != nil {
+		x.settle()
 		s.end()
 		s.discard()
 		return nil, nil, classify(ctx, "connect", err, x.wrote.Load(), x.answered.Load(), c.Err() == nil)

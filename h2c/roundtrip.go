@@ -17,12 +17,13 @@ import (
 // The caller closes the response's body; ctx of req bounds the whole exchange, body included.
 // Errors are *Error, and req.Body is closed.
 func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
-	x := newExchange(req.Context())
+	x := c.newExchange(req.Context())
 	out := req.WithContext(x.ctx)
 	out.Header = outgoing(req.Header)
 	c.wire.begin()
 	res, err := c.cc.RoundTrip(out)
 	if err != nil {
+		x.settle()
 		c.wire.end()
 		if req.Body != nil {
 			req.Body.Close()
@@ -43,17 +44,28 @@ func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // exchange watches how far one request came.
 type exchange struct {
-	ctx             context.Context
-	wrote, answered atomic.Bool
+	c                        *Conn
+	ctx                      context.Context
+	wrote, answered, settled atomic.Bool
 }
 
-func newExchange(ctx context.Context) *exchange {
-	x := new(exchange)
+func (c *Conn) newExchange(ctx context.Context) *exchange {
+	x := &exchange{c: c}
 	x.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteHeaders:         func() { x.wrote.Store(true) },
+		WroteHeaders: func() {
+			x.wrote.Store(true)
+			x.settle()
+		},
 		GotFirstResponseByte: func() { x.answered.Store(true) },
 	})
 	return x
+}
+
+// settle leaves the counting of the request's slot to the engine. The engine may hold a lock.
+func (x *exchange) settle() {
+	if !x.settled.Swap(true) && x.c.slots.settle() {
+		go x.c.changed()
+	}
 }
 
 // connectionFields are what HTTP/2 has no place for.

@@ -12,6 +12,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -238,5 +239,39 @@ func TestSlots(t *testing.T) {
 			t.Fatal(err)
 		}
 		res.Body.Close()
+	}
+}
+
+// Requests that were let in before the peer's SETTINGS take turns when it allows one stream only.
+func TestSettingsLowerTheLimit(t *testing.T) {
+	reserved := make(chan struct{})
+	c := script(t, nil, func(p *peer) {
+		for range 10 {
+			id := p.request().StreamID
+			<-reserved
+			p.head(id, true, ":status", "204")
+		}
+		p.drain()
+	}, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1})
+	for range 10 { // SETTINGS may have come: then there are fewer slots
+		if !c.Reserve() {
+			c.slots.pending++
+		}
+	}
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			res, err := c.RoundTrip(get(t))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			res.Body.Close()
+		})
+	}
+	close(reserved)
+	wg.Wait()
+	if c.slots.count() != 0 {
+		t.Errorf("%d slots pending", c.slots.count())
 	}
 }
