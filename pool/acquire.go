@@ -15,29 +15,38 @@ type grant struct {
 
 func (g grant) none() bool { return g.e == nil && !g.dial }
 
+// shun is which connections a request that failed before does not want.
+type shun struct {
+	upTo uint64 // those not newer than this one; 0: none
+	also *entry // nil: none
+}
+
+func (s shun) none() bool { return s == shun{} }
+
+func (s shun) has(e *entry) bool { return e.seq <= s.upTo || e == s.also }
+
 // waiter is a request that waits for a grant.
 type waiter struct {
 	id    *identity
-	newer uint64 // only connections newer than this one
+	shun  shun
 	grant grant
 	ready chan struct{} // closed when grant is set
 }
 
-// get finds a slot for a request of id, or makes a connection. newer is the newest connection that is not to
-// be used, 0: none.
-func (p *Pool) get(ctx context.Context, id *identity, newer uint64, dial DialFunc, got *Got) (*entry, bool, *Error) {
+// get finds a slot for a request of id, or makes a connection.
+func (p *Pool) get(ctx context.Context, id *identity, not shun, dial DialFunc, got *Got) (*entry, bool, *Error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, &Error{Stage: StageWait, Err: err}
 	}
 	p.mu.Lock()
 	var g grant
 	if id.host.waiters.Len() == 0 {
-		g = p.take(id, newer)
+		g = p.take(id, not)
 	}
 	if !g.none() {
 		p.unlock()
 	} else {
-		w := &waiter{id: id, newer: newer, ready: make(chan struct{})}
+		w := &waiter{id: id, shun: not, ready: make(chan struct{})}
 		p.waiting.Add(1)
 		place := id.host.waiters.PushBack(w)
 		p.serve(id.host)
@@ -87,15 +96,15 @@ func (p *Pool) serve(h *host) {
 	for el := h.waiters.Front(); el != nil; {
 		w, place := el.Value.(*waiter), el
 		el = el.Next()
-		if w.newer == 0 && stuck[w.id] {
+		if w.shun.none() && stuck[w.id] {
 			continue
 		}
-		w.grant = p.take(w.id, w.newer)
+		w.grant = p.take(w.id, w.shun)
 		if w.grant.none() {
 			if stuck == nil {
 				stuck = map[*identity]bool{}
 			}
-			stuck[w.id] = stuck[w.id] || w.newer == 0
+			stuck[w.id] = stuck[w.id] || w.shun.none()
 			continue
 		}
 		h.waiters.Remove(place)
@@ -105,9 +114,9 @@ func (p *Pool) serve(h *host) {
 }
 
 // take is a grant for a request of id, if there is one. p.mu is held.
-func (p *Pool) take(id *identity, newer uint64) grant {
+func (p *Pool) take(id *identity, not shun) grant {
 	if !p.opt.DisableKeepAlives {
-		if g := p.reuse(id, newer); !g.none() {
+		if g := p.reuse(id, not); !g.none() {
 			return g
 		}
 		if id.isShared && id.dialing > 0 { // a shared connection is on its way
@@ -116,8 +125,8 @@ func (p *Pool) take(id *identity, newer uint64) grant {
 	}
 	h := id.host
 	if limit := p.opt.MaxConnsPerHost; limit > 0 && h.conns >= limit && !p.makeRoom(id) {
-		if newer > 0 { // better an older connection than none, if it can be shared
-			return p.share(id, 0)
+		if !not.none() { // better an older connection than none, if it can be shared
+			return p.share(id, shun{})
 		}
 		return grant{}
 	}
@@ -127,10 +136,10 @@ func (p *Pool) take(id *identity, newer uint64) grant {
 }
 
 // reuse finds a slot in the connections of id.
-func (p *Pool) reuse(id *identity, newer uint64) grant {
+func (p *Pool) reuse(id *identity, not shun) grant {
 	for i := len(id.free) - 1; i >= 0; i-- {
 		e := id.free[i]
-		if e.seq <= newer {
+		if not.has(e) {
 			continue
 		}
 		if e.conn.Err() == nil && e.conn.Reserve() {
@@ -138,14 +147,14 @@ func (p *Pool) reuse(id *identity, newer uint64) grant {
 		}
 		p.remove(e) // idle, and not usable: it died
 	}
-	return p.share(id, newer)
+	return p.share(id, not)
 }
 
 // share finds a slot in the shared connections of id.
-func (p *Pool) share(id *identity, newer uint64) grant {
+func (p *Pool) share(id *identity, not shun) grant {
 	for i := len(id.shared) - 1; i >= 0; i-- {
 		e := id.shared[i]
-		if e.seq <= newer {
+		if not.has(e) {
 			continue
 		}
 		if e.conn.Err() != nil {

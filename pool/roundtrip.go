@@ -9,16 +9,18 @@ import (
 // Got tells how a request was carried.
 type Got struct {
 	Reused  bool          // on a connection that had carried a request before
-	Retried bool          // it was sent twice
+	Retried bool          // it was sent more than once
 	Waited  time.Duration // for a connection, dialing excluded
 }
 
 // RoundTrip sends req on a connection of id, or on one that dial makes.
 //
 // Neither req nor its header is changed. Its body is not read before there is a connection, and is always closed.
-// A request is sent once more, on a newer connection, if the first one failed and the origin provably did not process it, or, for the safe
-// methods, if a reused connection failed without a byte of an answer; in both cases only if the body is
-// absent, unread, or remembered as a whole. got is filled in any case, nil is ok. Errors are *Error.
+// A request is sent once more, on a newer connection, if the first one failed and the origin provably did not
+// process it, or, for the safe methods, if a reused connection failed without a byte of an answer; in both cases
+// only if the body is absent, unread, or remembered as a whole. A stream that was refused because the peer takes
+// no more is one such failure for itself: it does not count with the others. got is filled in any case, nil is ok.
+// Errors are *Error.
 //
 // The caller closes the response's body; a body that was read to its end or closed gives its connection back.
 // The body of a 101 is an io.ReadWriteCloser with CloseWrite if the Conn's is; its connection is closed with it.
@@ -52,9 +54,10 @@ func (p *Pool) RoundTrip(req *http.Request, key Identity, dial DialFunc, got *Go
 // send is RoundTrip for a counted user of id. With a response it gives the connection that is in use by it.
 func (p *Pool) send(req *http.Request, id *identity, dial DialFunc, body *replay, got *Got) (*http.Response, *entry, *Error) {
 	ctx := req.Context()
-	var newer uint64
+	var not shun
+	var failedBefore, refusedBefore bool
 	for {
-		e, reused, err := p.get(ctx, id, newer, dial, got)
+		e, reused, err := p.get(ctx, id, not, dial, got)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -66,10 +69,19 @@ func (p *Pool) send(req *http.Request, id *identity, dial DialFunc, body *replay
 			res.Request = req
 			return res, e, nil
 		}
-		retry := !got.Retried && ctx.Err() == nil && again(req.Method, reused, cause) && body.rewind()
+		before := &failedBefore
+		if refused(cause) {
+			before = &refusedBefore
+		}
+		retry := !*before && ctx.Err() == nil && again(req.Method, reused, cause) && body.rewind()
+		*before = true
 		p.mu.Lock()
-		newer = p.seq
-		id.cautious = id.cautious || refused(cause)
+		if refused(cause) {
+			not.also = e // the others may have room
+		} else {
+			not.upTo = p.seq // the others may be as dead
+		}
+		id.cautious = id.cautious || refusedBefore
 		p.done(e)
 		p.unlock()
 		if !retry {
