@@ -66,8 +66,8 @@ type encoders struct {
 // newEncoders stacks the codings on top of w. The caller closes it unless there is an error.
 func newEncoders(codings []string, w io.Writer, window int) (*encoders, error) {
 	e := &encoders{Writer: w}
-	for i := len(codings) - 1; i >= 0; i-- {
-		next, err := newEncoder(codings[i], e.Writer, window)
+	for _, coding := range slices.Backward(codings) {
+		next, err := newEncoder(coding, e.Writer, window)
 		if err != nil {
 			return nil, err
 		}
@@ -79,8 +79,8 @@ func newEncoders(codings []string, w io.Writer, window int) (*encoders, error) {
 
 // Flush makes everything written so far decodable.
 func (e *encoders) Flush() error {
-	for i := len(e.stack) - 1; i >= 0; i-- {
-		if err := e.stack[i].Flush(); err != nil {
+	for _, inner := range slices.Backward(e.stack) {
+		if err := inner.Flush(); err != nil {
 			return err
 		}
 	}
@@ -89,8 +89,8 @@ func (e *encoders) Flush() error {
 
 // Close ends every coding.
 func (e *encoders) Close() error {
-	for i := len(e.stack) - 1; i >= 0; i-- {
-		if err := e.stack[i].Close(); err != nil {
+	for _, inner := range slices.Backward(e.stack) {
+		if err := inner.Close(); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,12 @@
 package testbed
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
+	"time"
 )
 
 // recordedConn is an accepted connection whose end is recorded.
@@ -33,6 +35,19 @@ func peerOf(conn net.Conn) *peer {
 		return c.recorded()
 	}
 	return nil
+}
+
+// acceptEach hands on what l accepts until it closes. Other failures, such as a lack of file descriptors, pass.
+func acceptEach(ctx context.Context, l net.Listener, serve func(net.Conn)) {
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			serve(conn)
+		case errors.Is(err, net.ErrClosed) || !pause(ctx, 10*time.Millisecond):
+			return
+		}
+	}
 }
 
 // seenListener records what it accepts and hands on connections that read a PROXY header, if one is there.

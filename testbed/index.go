@@ -31,7 +31,7 @@ func (o *Origin) routes() []route {
 		{"/echo", "/echo", "sends the request body back while it comes in", echo},
 		{"/headers", "/headers", "what the origin saw of the request", headers},
 		{"/status/{code}", "/status/404", "any status; location=<url>", status},
-		{"/events", "/events?n=5&every=1s", "an event stream, coding= as in /bytes; event k+1 is sent after event k was acknowledged, " +
+		{"/events", "/events?n=5&every=1s", "an event stream, coding= as in /bytes; event k+1 is sent after event k was acknowledged at /events/ack?id=&seq=, " +
 			"or after every=<duration>; n=0: without end; id=<name>; pad=<size> in each event", o.events},
 		{"/events/ack", "", "acknowledges event seq=<number> of the stream id=<name>", o.acknowledge},
 		{"/ws", "/ws", "WebSocket echo", webSocket},

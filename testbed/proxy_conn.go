@@ -7,20 +7,17 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"time"
 )
 
 // acceptAll accepts clients until the listener closes.
 func (p *Proxy) acceptAll() {
-	for {
-		conn, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
+	acceptEach(p.ctx, p.listener, func(conn net.Conn) {
 		if peer, ok := p.ledger.accept(conn, string(p.Dialect)); ok {
 			p.running.Go(func() { p.serve(&recordedConn{conn, peer}) })
 		}
-	}
+	})
 }
 
 // serve serves one client connection and closes it, unless it hands it to the HTTP/2 front.
@@ -168,7 +165,7 @@ func (p *Proxy) finalAnswer(c *client, m *Misbehave, r *Request, answer []byte, 
 		if err := target.SetReadDeadline(time.Time{}); err != nil {
 			return err
 		}
-		answer = append(answer[:len(answer):len(answer)], first[:n]...)
+		answer = append(slices.Clip(answer), first[:n]...)
 	}
 	if m.HoldLast > 0 {
 		last := len(answer) - 1

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -81,9 +82,7 @@ func httpRequest(req *http.Request) *Request {
 // judge decides how a request is answered if its target can be reached.
 func (p *Proxy) judge(m *Misbehave, r *Request) (status int, header http.Header, body string) {
 	header = http.Header{}
-	for name, values := range m.Header {
-		header[name] = values
-	}
+	maps.Copy(header, m.Header)
 	switch {
 	case m.Status != 0:
 		status, body = m.Status, m.Body

@@ -32,10 +32,10 @@ func (p *Proxy) relay(client duplex, target net.Conn, cut int64) (well bool) {
 	}
 	if err != nil {
 		target.Close()
-		client.abort(err != errCut)
+		client.abort(!errors.Is(err, errCut))
 	}
 	upErr := <-up
-	if err == errNoHalfClose {
+	if errors.Is(err, errNoHalfClose) {
 		return true
 	}
 	return firstError(err, upErr) == nil

@@ -94,13 +94,7 @@ func echoBytes(conn net.Conn, r io.Reader) {
 
 // serveRaw accepts on the Raw port until the listener closes.
 func (o *Origin) serveRaw(l net.Listener) {
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		o.running.Go(func() { o.echoRaw(conn) })
-	}
+	acceptEach(o.ctx, l, func(conn net.Conn) { o.running.Go(func() { o.echoRaw(conn) }) })
 }
 
 func (o *Origin) echoRaw(conn net.Conn) {
