@@ -66,6 +66,7 @@ var imports = map[string][]edge{
 // testImports is what test files may import besides: their own package is always allowed.
 var testImports = map[string][]edge{
 	"*":           {peers, {"testbed/peers", "real proxies to test against"}, wire},
+	"pool":        {{"h1c", "connections to keep"}, {"h2c", "connections to share"}},
 	"caddymodule": {inflate, brotli},
 	"cmd":         {{"caddymodule", "its configuration"}},
 }
