@@ -180,3 +180,23 @@ func TestReuse(t *testing.T) {
 		})
 	}
 }
+
+// TestUserAgent checks that a client without a User-Agent stays without, and that a health check has the one it has over `http`.
+func TestUserAgent(t *testing.T) {
+	b := newBed(t)
+	s := startCaddy(t, b.site("http", "h1", "", ""))
+	if ua, ok := s.seen(http.Header{"User-Agent": {""}}).Header["User-Agent"]; ok {
+		t.Errorf("User-Agent %q was added", ua)
+	}
+	tr := b.transport("http", "h1")
+	provision(t, tr)
+	res, err := tr.RoundTrip(b.request(t, "h1", "/bytes/1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	reqs := b.origin.Requests()
+	if got := reqs[len(reqs)-1].Header.Get("User-Agent"); got != healthCheckAgent {
+		t.Errorf("User-Agent %q", got)
+	}
+}

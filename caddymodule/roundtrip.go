@@ -11,6 +11,9 @@ import (
 	"github.com/caddytunnel/caddytunnel/pool"
 )
 
+// healthCheckAgent is what health checks of the `http` transport call themselves, which origins may know them by.
+const healthCheckAgent = "Go-http-client/1.1"
+
 // RoundTrip sends the request over a connection of its identity and guards the response's body. Neither req nor its
 // headers are changed: reverse_proxy uses the same request for its next attempt.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -45,8 +48,16 @@ func (t *Transport) outgoing(req *http.Request, n *need, guard *body.Guard) *htt
 		u.Host = "localhost"
 	}
 	out.URL = &u
+	_, named := req.Header["User-Agent"]
+	if !named || len(guard.Decode) > 0 {
+		if out.Header = req.Header.Clone(); out.Header == nil {
+			out.Header = make(http.Header)
+		}
+	}
+	if !named { // an active health check; a client that sent none has an empty one here
+		out.Header.Set("User-Agent", healthCheckAgent)
+	}
 	if len(guard.Decode) > 0 {
-		out.Header = req.Header.Clone()
 		guard.Request(out.Header)
 	}
 	return out
