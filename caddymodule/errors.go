@@ -115,8 +115,6 @@ func toError(ctx context.Context, target string, err error) error {
 		e.Code, e.Stage, e.Err = "origin_"+string(oe.Code), "origin_tls", originTLS(target, oe)
 	case errors.As(err, &tooLarge):
 		e.Code, e.code = "request_body_too_large", http.StatusRequestEntityTooLarge
-	case errors.Is(err, pool.ErrClosed):
-		e.Code, e.code = "config_unloaded", http.StatusServiceUnavailable
 	case invalid(err):
 		e.Code, e.beforeOrigin = "request_invalid", false
 		e.Err = fmt.Errorf("the request cannot be sent to %s: %w", target, e.Err)

@@ -130,7 +130,6 @@ var mapperCases = []struct {
 		"origin_client_cert_refused", "origin_tls", 502, false},
 
 	{"wait runs out of time", &pool.Error{Stage: pool.StageWait, Err: context.DeadlineExceeded}, "pool_wait", "wait", 504, true},
-	{"pool is closed", &pool.Error{Stage: pool.StageWait, Err: pool.ErrClosed}, "config_unloaded", "wait", 503, true},
 }
 
 // TestMapper checks what reverse_proxy is told of each outcome, in the ways in which it asks.

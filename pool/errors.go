@@ -5,9 +5,6 @@ import (
 	"errors"
 )
 
-// ErrClosed is the cause where RoundTrip was called after Close.
-var ErrClosed = errors.New("connection pool is closed")
-
 // errUnusable is a connection that has no slot for the request it was made for.
 var errUnusable = errors.New("connection closed before its first request")
 

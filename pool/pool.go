@@ -37,7 +37,7 @@ func New(opt Options) *Pool {
 
 // Close closes the idle connections and those in use as soon as their last request is over. Requests that
 // RoundTrip has begun with complete, even if they still wait for a connection; it does not wait for them.
-// Later calls of RoundTrip fail with ErrClosed.
+// RoundTrip works after it, for requests that were under way before but come late, but nothing is kept.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.unlock()

@@ -31,11 +31,6 @@ func (p *Pool) RoundTrip(req *http.Request, key Identity, dial DialFunc, got *Go
 	*got = Got{}
 	body := newReplay(req, p.opt.replayBytes())
 	p.mu.Lock()
-	if p.closed {
-		p.unlock()
-		body.finish()
-		return nil, &Error{Stage: StageWait, Err: ErrClosed}
-	}
 	id := p.enter(key)
 	p.unlock()
 
