@@ -66,7 +66,8 @@ type xcaddy struct {
 	http    *testbed.Proxy
 	socks5  *testbed.Proxy
 	ports   *strings.Replacer
-	site    string
+	site    string // http://127.0.0.1:port
+	admin   string // 127.0.0.1:port
 	caddy   *process
 }
 
@@ -146,9 +147,10 @@ func (x *xcaddy) serve() {
 	x.http = x.proxy(testbed.ProxyConfig{Dialect: testbed.HTTP, Hosts: hosts})
 	x.socks5 = x.proxy(testbed.ProxyConfig{Dialect: testbed.SOCKS5, Hosts: hosts})
 	x.site = "http://127.0.0.1:" + freePort(x.t)
+	x.admin = "127.0.0.1:" + freePort(x.t)
 	x.ports = strings.NewReplacer(
 		"http://127.0.0.1:8080", x.site,
-		"127.0.0.1:2019", "127.0.0.1:"+freePort(x.t),
+		"127.0.0.1:2019", x.admin,
 		"127.0.0.1:3128", x.http.Addr,
 		"127.0.0.1:1080", x.socks5.Addr)
 	write(x.t, filepath.Join(x.dir, "Caddyfile"), x.ports.Replace(only(x.t, x.doc, "caddyfile run")))
@@ -257,6 +259,8 @@ func (x *xcaddy) try(script string) (code int, out string) {
 	x.t.Helper()
 	p := newProcess(x.t, nil, "sh", "-euc", x.ports.Replace(script))
 	code = p.run()
+	awaitSettled(x.t, x.admin)
+	awaitSettled(x.t, strings.TrimPrefix(x.site, "http://"))
 	return code, p.stdout.String() + p.stderr.String()
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -190,4 +191,31 @@ func freePort(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return port
+}
+
+// awaitSettled waits until addr has one listener. Caddy opens a further one for a new config and closes the old one in the
+// background, with what it has not accepted; a connection that is made before may be reset or served by the old config.
+// Where there is no /proc, it does not wait.
+func awaitSettled(t *testing.T, addr string) {
+	t.Helper()
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listening := fmt.Appendf(nil, ": 0100007F:%04X 00000000:0000 0A ", n)
+	for deadline := time.After(10 * time.Second); ; {
+		table, err := os.ReadFile("/proc/net/tcp")
+		if err != nil || bytes.Count(table, listening) == 1 {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%s does not have one listener:\n%s", addr, table)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }

@@ -33,11 +33,15 @@ type demo struct {
 	url     string
 }
 
+func newDemo() *demo {
+	return &demo{proxies: make(map[string]*testbed.Proxy), env: make(map[string]string)}
+}
+
 // runDemo serves the example until ctx ends or the process is interrupted; with check it runs the routes instead.
 func runDemo(ctx context.Context, example string, check bool, out io.Writer) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	d := &demo{proxies: make(map[string]*testbed.Proxy), env: make(map[string]string)}
+	d := newDemo()
 	defer func() { err = errors.Join(err, d.close()) }()
 	if err := d.start(check); err != nil {
 		return err
@@ -86,10 +90,15 @@ func (d *demo) start(check bool) error {
 	return d.choosePorts(check)
 }
 
+// demoPorts are the variables that choose the demo's ports, with the example's defaults.
+func demoPorts() []struct{ name, port string } {
+	return []struct{ name, port string }{{"DEMO_PORT", "8080"}, {"DEMO_ADMIN_PORT", "2020"}}
+}
+
 // choosePorts takes the ports that the environment names, or free ones. Caddy shares a port with other programs that
 // allow it, so that a demo that runs already would answer for this one: ports are tried here first.
 func (d *demo) choosePorts(free bool) error {
-	for _, v := range []struct{ name, port string }{{"DEMO_PORT", "8080"}, {"DEMO_ADMIN_PORT", "2020"}} {
+	for _, v := range demoPorts() {
 		port := cmp.Or(os.Getenv(v.name), v.port)
 		if free {
 			port = "0"

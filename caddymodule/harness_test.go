@@ -53,7 +53,7 @@ func (s *server) caddyfile(site string) string {
 	return fmt.Sprintf(`{
 	admin %s
 	persist_config off
-	skip_install_trust
+	storage_clean_interval off
 	grace_period 2s
 	servers {
 		protocols h1 h2c
