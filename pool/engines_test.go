@@ -251,6 +251,15 @@ func TestEngineClose(t *testing.T) {
 			t.Errorf("%q %v", got, err)
 		}
 		res.Body.Close()
+		late, err := s.do(t, "GET", "/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { release <- struct{}{} }()
+		if got, err := io.ReadAll(late.Body); err != nil || string(got) != "late" {
+			t.Errorf("after Close: %q %v", got, err)
+		}
+		late.Body.Close()
 	})
 }
 
