@@ -23,7 +23,7 @@ func TestMakeTargets(t *testing.T) {
 	named := regexp.MustCompile("(?m)(?:`|run: |^ *)(?:sudo )?make ([a-z]+(?: [a-z]+)*)")
 	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "xcaddy.md", "Caddyfile.example", ".ci/run", ".github/workflows/ci.yml"} {
 		for _, m := range named.FindAllStringSubmatch(read(t, doc), -1) {
-			for _, target := range strings.Fields(m[1]) {
+			for target := range strings.FieldsSeq(m[1]) {
 				if !regexp.MustCompile("(?m)^" + target + ":").MatchString(makefile) {
 					t.Errorf("%s names make %s, which the Makefile does not have", doc, target)
 				}
