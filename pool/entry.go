@@ -148,7 +148,7 @@ func (p *Pool) limitIdle(e *entry) {
 			p.remove(e)
 		}
 	}
-	for p.opt.MaxIdle > 0 && p.idle.Len() > p.opt.MaxIdle {
+	for p.opt.MaxIdle != 0 && p.idle.Len() > max(p.opt.MaxIdle, 0) {
 		oldest := p.idle.Back().Value.(*entry)
 		p.remove(oldest)
 		p.serve(oldest.id.host)

@@ -8,9 +8,9 @@ type Options struct {
 	// At the limit a request waits for its turn, first come, first served. 0: no limit.
 	MaxConnsPerHost int
 	// MaxIdle is the most connections without a request, over all identities; the one idle for longest is
-	// closed. 0: no limit.
+	// closed. 0: no limit; negative: none is kept.
 	MaxIdle int
-	// MaxIdlePerHost is the same for one identity. 0: 32.
+	// MaxIdlePerHost is the same for one identity. 0: 32; negative: none is kept.
 	MaxIdlePerHost int
 	// IdleTimeout is how long a connection without a request stays open. 0: 2 minutes; negative: no limit.
 	IdleTimeout time.Duration
@@ -27,7 +27,7 @@ func (o *Options) maxIdlePerHost() int {
 	if o.MaxIdlePerHost == 0 {
 		return 32
 	}
-	return o.MaxIdlePerHost
+	return max(o.MaxIdlePerHost, 0)
 }
 
 func (o *Options) idleTimeout() time.Duration {

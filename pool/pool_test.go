@@ -127,6 +127,25 @@ func TestIdleLimits(t *testing.T) {
 	}
 }
 
+// TestNegativeIdleLimits has limits below zero, which keep no connection.
+func TestNegativeIdleLimits(t *testing.T) {
+	for _, opt := range []Options{{MaxIdlePerHost: -1}, {MaxIdle: -1}} {
+		for _, shared := range []bool{false, true} {
+			p, f := New(opt), &farm{t: t, shared: shared, slots: 2}
+			for range 3 {
+				if got := fetch(t, p, f, ident(1, "a")); got.Reused {
+					t.Errorf("%+v: an idle connection was kept", opt)
+				}
+				verify(t, p, true)
+			}
+			if f.open() != 0 {
+				t.Errorf("%+v: %d idle connections", opt, f.open())
+			}
+			p.Close()
+		}
+	}
+}
+
 func TestDisableKeepAlives(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		p, f := New(Options{DisableKeepAlives: true}), &farm{t: t, shared: shared, slots: 10}
