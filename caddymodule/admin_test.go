@@ -196,6 +196,8 @@ func TestAdminRefuses(t *testing.T) {
 		{"unknown_scheme", "PATCH", "/via/0/proxies/0/url", `"socks4://127.0.0.1:1080"`, "socks4"},
 		{"no_way", "DELETE", "/via", "", "via direct"},
 		{"no_proxy", "PATCH", "/via/0/proxies", "[]", ""},
+		{"null_hop", "PATCH", "/via", "[null]", "hop 1"},
+		{"null_proxy", "PATCH", "/via/0/proxies", "[null]", "hop 1"},
 		{"direct_among_hops", "POST", "/via", `{"direct": true}`, "direct"},
 		{"missing_file", "PATCH", "/tls/ca/pem_files/0", `"/nonexistent.pem"`, "/nonexistent.pem"},
 	} {

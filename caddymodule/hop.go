@@ -85,6 +85,8 @@ func (t *Transport) hops() ([]*Hop, error) {
 			return nil, errDirectAmongHops
 		case len(h.Proxies) > 1:
 			return nil, errAlternatives
+		case !h.Direct && h.Proxies[0] == nil:
+			return nil, fmt.Errorf("hop %d of the way names no proxy", i+1)
 		}
 	}
 	return via, nil

@@ -101,6 +101,9 @@ func dialectOf(scheme string) (tunnel.Dialect, error) {
 	case "pac", "pac+http", "pac+https", "pac+file":
 		return "", fmt.Errorf("proxy scheme %s is refused: a PAC file is a program that picks the way; name the proxy itself: %s", scheme, proxyURLForm)
 	}
+	if strings.ContainsAny(scheme, ":@/") { // a login in front of the scheme, not to be quoted
+		return "", errors.New("what stands before :// in the proxy URL is not a scheme: " + proxyURLForm)
+	}
 	return "", fmt.Errorf("proxy scheme %q is not known: %s", scheme, proxyURLForm)
 }
 

@@ -73,6 +73,7 @@ func TestSplitProxyURLRefuses(t *testing.T) {
 		{"direct", "no scheme"},
 		{"{http.request.host}://p", "no scheme"},
 		{"ftp://hunter2:hunter2@p", "not known"},
+		{"u:hunter2@http://p", "not a scheme"},
 		{"socks4a://p", "refused"},
 		{"h3://p", "TCP"},
 		{"pac+http://p/x", "refused"},
