@@ -1,0 +1,163 @@
+package caddymodule
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddytunnel/caddytunnel/testbed"
+)
+
+const checks = "health_uri /status/204\nhealth_status 204\nhealth_interval 50ms\n"
+
+// checked counts the health checks that the origin got.
+func (b *bed) checked() int {
+	n := 0
+	for _, r := range b.origin.Requests() {
+		if r.URI == "/status/204" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestHealthChecks checks origins over every way and protocol. The checks take the same way as the requests.
+func TestHealthChecks(t *testing.T) {
+	for _, way := range []string{"http", "https", "h2", "socks5"} {
+		for _, protocol := range bedProtocols {
+			t.Run(way+"/"+protocol, func(t *testing.T) {
+				b := newBed(t)
+				s := startGuarded(t, b.site(way, protocol, "", checks))
+				awaitTrue(t, "health checks", func() bool { return b.checked() >= 2 })
+				s.get("/bytes/10", 200)
+				for _, r := range b.origin.Requests() {
+					if r.Proto != wireProto(protocol) {
+						t.Errorf("%s over %s", r.URI, r.Proto)
+					}
+				}
+				if failed := s.logged("HTTP request failed"); len(failed) > 0 {
+					t.Errorf("checks failed: %v", failed)
+				}
+				b.assertNoDirect()
+			})
+		}
+	}
+}
+
+// TestHealthCheckFails marks an origin down that cannot be reached by its way, although a check would reach it without.
+func TestHealthCheckFails(t *testing.T) {
+	b := newBed(t)
+	down := testbed.ProxyConfig{Dialect: testbed.SOCKS5, Misbehave: testbed.Misbehave{SOCKSReply: 5}}
+	s := startGuarded(t, fmt.Sprintf("reverse_proxy %s {\n%stransport tunnel {\n%s\n}\n}", b.origin.Plain, checks, b.trusting(b.proxy(down))))
+	awaitTrue(t, "a failure", func() bool { return len(s.failures()) > 0 })
+	awaitTrue(t, "the origin to count as down", func() bool {
+		res, _, err := s.do("GET", "/bytes/1", nil, nil)
+		return err == nil && res.StatusCode == http.StatusServiceUnavailable
+	})
+	if n := b.origin.Accepted(); n != 0 {
+		t.Errorf("the origin accepted %d connections", n)
+	}
+}
+
+// TestProxyProtocol sends PROXY headers inside the tunnel, to an origin that takes nothing without. Health checks say that
+// they come from no client. Clients with different addresses share no connection.
+func TestProxyProtocol(t *testing.T) {
+	for _, tt := range []struct{ way, protocol, version, local string }{
+		{"http", "h1-cleartext", "v1", "UNKNOWN"}, {"https", "h2c", "v2", "LOCAL"},
+		{"socks5", "h2", "v2", "LOCAL"}, {"h2", "h1", "v1", "UNKNOWN"},
+	} {
+		t.Run(tt.way+"/"+tt.protocol+"/"+tt.version, func(t *testing.T) {
+			b := newBed(t)
+			b.origin.Close()
+			origin, err := testbed.NewOrigin(testbed.OriginConfig{Authority: b.origin.Authority(), RequireProxyHeader: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { origin.Close() })
+			b.origin = origin
+			s := startGuarded(t, b.site(tt.way, tt.protocol, "proxy_protocol "+tt.version, checks))
+			awaitTrue(t, "health checks", func() bool { return b.checked() >= 2 })
+			if failed := s.logged("HTTP request failed"); len(failed) > 0 {
+				t.Errorf("checks failed: %v", failed)
+			}
+
+			const requests = 3
+			clients := []string{"127.0.0.1", "127.0.0.2"}
+			for range requests {
+				for _, ip := range clients {
+					getFrom(t, s, ip, "/bytes/10")
+				}
+			}
+			sources := make(map[string]int) // connections, by the host of the header's address
+			for _, p := range b.origin.Seen() {
+				host, _, err := net.SplitHostPort(p.ProxyHeader)
+				if err != nil {
+					host = p.ProxyHeader
+				}
+				sources[host]++
+				if host != tt.local && p.Requests > requests {
+					t.Errorf("%d requests on a connection from %s", p.Requests, p.ProxyHeader)
+				}
+			}
+			if len(sources) != 3 || sources[tt.local] == 0 {
+				t.Errorf("connections by address: %v", sources)
+			}
+			for _, ip := range clients {
+				if sources[ip] != 1 {
+					t.Errorf("%d connections for %d requests of %s", sources[ip], requests, ip)
+				}
+			}
+			b.assertNoDirect()
+		})
+	}
+}
+
+// getFrom sends a request from an address of this host.
+func getFrom(t *testing.T, s *server, ip, path string) {
+	t.Helper()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+	res, err := client.Get(s.url + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != 200 {
+		t.Errorf("status %d from %s", res.StatusCode, ip)
+	}
+}
+
+// TestHealthChecksNeedNoRequest refuses to load ways that a health check cannot take.
+func TestHealthChecksNeedNoRequest(t *testing.T) {
+	b := newBed(t)
+	proxy := b.proxies["https"].URL()
+	for name, words := range map[string]string{
+		"user":            fmt.Sprintf("via {\nproxy %s {\nauth basic {http.request.header.X-User} {env.HOME}\n}\n}", proxy),
+		"password":        fmt.Sprintf("via {\nproxy %s {\nauth basic svc {http.request.header.X-Key}\n}\n}", proxy),
+		"header":          fmt.Sprintf("via {\nproxy %s {\nheader X-Tenant {http.request.host}\n}\n}", proxy),
+		"proxy's name":    fmt.Sprintf("via {\nproxy %s {\ntls_server_name {http.request.host}\n}\n}", proxy),
+		"variable":        fmt.Sprintf("via {\nproxy %s {\nauth basic {http.vars.tenant} x\n}\n}", proxy),
+		"farther hop":     fmt.Sprintf("via %s\nthen {\nproxy %s {\nauth basic {http.request.host} x\n}\n}", b.proxies["http"].URL(), proxy),
+		"origin's name":   "via " + proxy + "\ntls_server_name {http.request.host}",
+		"upstream's name": "via direct\ntls_server_name {http.reverse_proxy.upstream.host}",
+	} {
+		site := func(checks string) string {
+			return fmt.Sprintf("reverse_proxy https://%s {\n%s\ntransport tunnel {\n%s\n}\n}", b.origin.TLS, checks, words)
+		}
+		if err := validate(t, site(checks)); err == nil || !strings.Contains(err.Error(), "health") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := validate(t, site("")); err != nil {
+			t.Errorf("%s, without checks: %v", name, err)
+		}
+	}
+	if err := validate(t, fmt.Sprintf("reverse_proxy https://%s {\n%s\ntransport tunnel {\nvia {\nproxy %s {\nauth basic svc {env.HOME}\n}\n}\n}\n}",
+		b.origin.TLS, checks, proxy)); err != nil {
+		t.Errorf("a placeholder of the environment: %v", err)
+	}
+	if n := b.origin.Accepted(); n != 0 {
+		t.Errorf("validating made %d connections", n)
+	}
+}
