@@ -36,15 +36,7 @@ type carrier struct {
 	key     carrierKey
 	tunnels int // open, or being opened
 	retired bool
-	idle    *time.Timer
-}
-
-// stopIdling is called with the owner's mutex held.
-func (car *carrier) stopIdling() {
-	if car.idle != nil {
-		car.idle.Stop()
-		car.idle = nil
-	}
+	idle    *time.Timer // runs Carriers.expire; nil: none is pending
 }
 
 // drain closes the connection once what is left of its streams is over: the last bytes of a tunnel that was closed

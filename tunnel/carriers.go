@@ -23,10 +23,15 @@ type Carriers struct {
 	// IdleTimeout closes a connection that carried no tunnel for so long. Zero: DefaultIdleTimeout. Negative: never.
 	IdleTimeout time.Duration
 
+	// MaxIdle is the most connections kept without a tunnel, over all identities; the one idle for longest is closed.
+	// Zero: 1000. Negative: no limit.
+	MaxIdle int
+
 	mu      sync.Mutex // guards what follows and all fields of groups and carriers; never held while a conn is used
 	secret  []byte
 	groups  map[carrierKey]*group
-	private bool // nothing is kept: a connection is closed with its last tunnel
+	idle    []*carrier // without a tunnel, those idle for longest first
+	private bool       // nothing is kept: a connection is closed with its last tunnel
 }
 
 type carrierKey [sha256.Size]byte
@@ -117,7 +122,7 @@ func (c *Carriers) reserve(car *carrier) bool {
 	usable := !car.retired
 	if usable {
 		car.tunnels++
-		car.stopIdling()
+		c.wake(car)
 	}
 	c.mu.Unlock()
 	if !usable {
@@ -191,28 +196,62 @@ func (c *Carriers) forget(key carrierKey, g *group) {
 func (c *Carriers) release(car *carrier) {
 	c.mu.Lock()
 	car.tunnels--
-	idle := car.tunnels == 0
-	if idle && c.private {
-		c.drop(car)
-	}
-	over := idle && car.retired
-	if idle && !over && c.IdleTimeout >= 0 {
-		timeout := c.IdleTimeout
-		if timeout == 0 {
-			timeout = DefaultIdleTimeout
-		}
-		car.idle = time.AfterFunc(timeout, func() { c.expire(car) })
+	var over *carrier
+	if car.tunnels == 0 {
+		over = c.rest(car)
 	}
 	c.mu.Unlock()
-	if over {
-		car.drain()
+	if over != nil {
+		over.drain()
 	}
+}
+
+// rest makes car, which has no tunnel, an idle one, and returns the carrier whose end that is, if it is one's: car
+// that is not kept, or the one that was idle for longest. c.mu is held.
+func (c *Carriers) rest(car *carrier) (over *carrier) {
+	if c.private {
+		c.drop(car)
+	}
+	if car.retired {
+		return car
+	}
+	c.idle = append(c.idle, car)
+	if timeout := c.idleTimeout(); timeout >= 0 {
+		car.idle = time.AfterFunc(timeout, func() { c.expire(car) })
+	}
+	if most := c.maxIdle(); most >= 0 && len(c.idle) > most {
+		over = c.idle[0]
+		c.drop(over)
+	}
+	return over
+}
+
+func (c *Carriers) idleTimeout() time.Duration {
+	if c.IdleTimeout == 0 {
+		return DefaultIdleTimeout
+	}
+	return c.IdleTimeout
+}
+
+func (c *Carriers) maxIdle() int {
+	if c.MaxIdle == 0 {
+		return 1000
+	}
+	return c.MaxIdle
+}
+
+// wake takes car out of the idle ones. c.mu is held.
+func (c *Carriers) wake(car *carrier) {
+	if car.idle != nil {
+		car.idle.Stop()
+		car.idle = nil
+	}
+	c.idle = without(c.idle, car)
 }
 
 // retire gives car to nobody any more. It is closed with its last tunnel.
 func (c *Carriers) retire(car *carrier) {
 	c.mu.Lock()
-	car.stopIdling()
 	c.drop(car)
 	over := car.tunnels == 0
 	c.mu.Unlock()
@@ -234,13 +273,18 @@ func (c *Carriers) expire(car *carrier) {
 	}
 }
 
-// drop takes car out of its group. c.mu is held.
+// drop takes car out of its group and the idle ones. c.mu is held.
 func (c *Carriers) drop(car *carrier) {
+	c.wake(car)
 	car.retired = true
 	if g := c.groups[car.key]; g != nil {
-		g.carriers = slices.DeleteFunc(g.carriers, func(other *carrier) bool { return other == car })
+		g.carriers = without(g.carriers, car)
 		c.forget(car.key, g)
 	}
+}
+
+func without(carriers []*carrier, car *carrier) []*carrier {
+	return slices.DeleteFunc(carriers, func(other *carrier) bool { return other == car })
 }
 
 // Close closes the connections that carry no tunnel, and lets the others end with their last one. A dial that comes
@@ -248,16 +292,8 @@ func (c *Carriers) drop(car *carrier) {
 func (c *Carriers) Close() {
 	c.mu.Lock()
 	c.private = true
-	var idle []*carrier
-	for _, g := range c.groups {
-		for _, car := range g.carriers {
-			if car.tunnels == 0 {
-				idle = append(idle, car)
-			}
-		}
-	}
+	idle := slices.Clone(c.idle)
 	for _, car := range idle {
-		car.stopIdling()
 		c.drop(car)
 	}
 	c.mu.Unlock()

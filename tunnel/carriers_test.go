@@ -167,6 +167,35 @@ func TestCarriersIdle(t *testing.T) {
 	}
 }
 
+// What a client can choose, such as a login, must not hold connections without end.
+func TestCarriersMaxIdle(t *testing.T) {
+	d, p := sharing(t, testbed.ProxyConfig{})
+	d.Carriers.MaxIdle = 2
+	target := startEcho(t, "")
+	dialAs := func(password string) net.Conn {
+		other := *d
+		other.Hops = []Hop{d.Hops[0]}
+		other.Hops[0].Auth = &Auth{"user", password}
+		return mustDial(t, &other, target)
+	}
+	busy := dialAs("busy")
+	for _, password := range []string{"a", "b", "a", "c"} {
+		dialAs(password).Close()
+	}
+	eventually(t, "two idle connections are left, and the one in use", func() bool { return p.Conns() == 3 })
+	before := p.Accepted()
+	dialAs("a").Close()
+	dialAs("c").Close()
+	if got := p.Accepted() - before; got != 0 {
+		t.Errorf("%d connections made for the logins used last", got)
+	}
+	dialAs("b").Close()
+	if got := p.Accepted() - before; got != 1 {
+		t.Errorf("%d connections made for the login used longest ago, want 1", got)
+	}
+	wantEcho(t, busy, "", "x")
+}
+
 func TestCarriersForgetIdentities(t *testing.T) {
 	d, p := sharing(t, testbed.ProxyConfig{})
 	d.Carriers.IdleTimeout = time.Millisecond
