@@ -9,7 +9,7 @@
 //		// dial, do TLS with t.Leg("origin") as session cache, make an HTTP connection
 //	}, nil)
 //
-// The pool reuses, limits, queues, ages and closes connections, and sends a request once more where that is
+// The pool reuses, limits, queues for and closes connections, and sends a request once more where that is
 // provably safe. It knows neither proxies nor TLS nor HTTP's bytes: a Conn does.
 //
 // Not done: choosing an origin, health, redirects, cookies, decoding, following HTTP_1_1_REQUIRED.
