@@ -4,44 +4,16 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"runtime"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddytunnel/caddytunnel/testbed/leak"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if leaked := leakedGoroutines(); code == 0 && leaked != "" {
-		fmt.Fprintln(os.Stderr, "goroutines are left:\n"+leaked)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// leakedGoroutines waits for the goroutines of the tests to end and returns the stacks of those that do not.
-func leakedGoroutines() string {
-	var left []string
-	for until := time.Now().Add(5 * time.Second); ; {
-		left = left[:0]
-		buf := make([]byte, 4<<20)
-		stacks := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
-		for _, stack := range stacks[1:] { // the first is this one
-			if !strings.Contains(stack, "testing.") && !strings.Contains(stack, "runtime.ensureSigM") {
-				left = append(left, stack)
-			}
-		}
-		if len(left) == 0 || time.Now().After(until) {
-			return strings.Join(left, "\n\n")
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func newOrigin(t *testing.T, config OriginConfig) *Origin {
 	t.Helper()
