@@ -15,7 +15,7 @@ const patience = 10 * time.Second
 // Main runs the tests of a package and exits: with their code, or with 1 if they pass and goroutines are left.
 func Main(m *testing.M) {
 	code := m.Run()
-	if stacks := left(); code == 0 && stacks != "" {
+	if stacks := left(patience); code == 0 && stacks != "" {
 		fmt.Fprintf(os.Stderr, "goroutines are left:\n%s\n", stacks)
 		code = 1
 	}
@@ -23,7 +23,7 @@ func Main(m *testing.M) {
 }
 
 // left waits for the goroutines of the tests to end and returns the stacks of those that do not.
-func left() string {
+func left(patience time.Duration) string {
 	for deadline := time.Now().Add(patience); ; <-time.After(5 * time.Millisecond) {
 		buf := make([]byte, 4<<20)
 		var stacks []string

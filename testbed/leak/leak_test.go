@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // TestLeft checks that a goroutine that stays is found by name, in a bubble, where patience costs nothing.
@@ -11,7 +12,7 @@ func TestLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})
 		go forgotten(stop)
-		if stacks := left(); !strings.Contains(stacks, "leak.forgotten(") {
+		if stacks := left(50 * time.Millisecond); !strings.Contains(stacks, "leak.forgotten(") {
 			t.Errorf("not found:\n%s", stacks)
 		}
 		close(stop)
