@@ -96,8 +96,8 @@ func (t *Transport) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 		}
 	}
-	if len(t.Via) == 0 {
-		return d.WrapErr(errNoWay)
+	if _, err := t.hops(); err != nil {
+		return d.WrapErr(err)
 	}
 	if p.seen["pull_bytes"] && p.seen["read_buffer"] {
 		return d.Err("pull_bytes and read_buffer are two names of one thing: keep one")

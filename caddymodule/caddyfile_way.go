@@ -156,6 +156,9 @@ func parseProxy(d *caddyfile.Dispenser) (*Proxy, error) {
 		case "tls", "tls_except_ports":
 			return nil, d.Errf("%s has no meaning for a proxy: its scheme says whether TLS is spoken to it", word)
 		default:
+			if why, ok := notBuilt[word]; ok {
+				return nil, d.Errf("%s is not part of this version: %s", word, why)
+			}
 			parse, ok := tlsWords[word]
 			if !ok {
 				return nil, d.Errf("unrecognized word '%s' in the block of a proxy: allowed are auth, header, tunnel_timeout, "+

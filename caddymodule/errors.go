@@ -89,7 +89,7 @@ func configError(code, target string, err error) *Error {
 // toError maps what the pool returned for a request to target. A request whose client went away gives back the bare
 // cancellation, which reverse_proxy counts against nobody.
 func toError(ctx context.Context, target string, err error) error {
-	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) || errors.Is(ctx.Err(), context.Canceled) {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Canceled
 	}
 	e := &Error{Target: target, Err: err, timeout: isTimeout(err)}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddytunnel/caddytunnel/tunnel"
 )
 
 // Hop is one station of the way: a proxy, or the statement that there is none.
@@ -38,7 +40,7 @@ type Proxy struct {
 	// Header fields on the CONNECT request, and nowhere else. Values may hold placeholders.
 	Headers http.Header `json:"headers,omitempty"`
 
-	// The time for the whole handshake with this proxy, TLS to it included. Default: `15s`
+	// The time for the whole handshake with this proxy, TLS to it included. Default: the transport's `tunnel_timeout`
 	TunnelTimeout caddy.Duration `json:"tunnel_timeout,omitempty"`
 }
 
@@ -89,6 +91,9 @@ func (t *Transport) hops() ([]*Hop, error) {
 			return nil, fmt.Errorf("hop %d of the way names no proxy", i+1)
 		}
 	}
+	if via[0].Direct && len(t.Bypass) > 0 {
+		return nil, errBypassDirect
+	}
 	return via, nil
 }
 
@@ -96,6 +101,8 @@ var (
 	errNoWay = errors.New("no way to the origin is given: write 'via <url>' with the proxy's URL, or 'via direct' to go without one " +
 		"(the environment's proxy variables are not read)")
 	errDirectAmongHops = errors.New("'direct' is the whole way and cannot stand among other hops")
+	errBypassDirect    = errors.New("bypass has no meaning with 'via direct': every origin is reached directly")
+	errBasicColon      = errors.New("user: a colon cannot be part of a Basic user (RFC 7617)")
 	errAlternatives    = errors.New("more than one proxy for one hop is not supported by this version: give one, " +
 		"and 'then <url>' if the second is to be reached through the first")
 )
@@ -120,7 +127,29 @@ func (p *Proxy) auth(u *proxyURL) (user, password template, given, plain bool, e
 			}
 		}
 	}
+	if err := checkLogin(u.dialect, user, password); err != nil {
+		return user, password, false, false, err
+	}
 	return user, password, given, !password.empty() && !password.dynamic(), nil
+}
+
+// checkLogin refuses what no placeholder can mend, when the config loads.
+func checkLogin(d tunnel.Dialect, user, password template) error {
+	if d == tunnel.SOCKS5 {
+		for _, t := range []template{user, password} {
+			if len(t.segments) == 1 && !t.dynamic() && len(t.segments[0].text) > 255 {
+				return errors.New("user and password are at most 255 bytes long in SOCKS5 (RFC 1929)")
+			}
+		}
+		return nil
+	}
+	if user.literalsHave(":") {
+		return errBasicColon
+	}
+	if user.literalsHave("\r\n\x00") || password.literalsHave("\r\n\x00") {
+		return errors.New("user or password has CR, LF or NUL in it")
+	}
+	return nil
 }
 
 // name returns what the proxy is called.

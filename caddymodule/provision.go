@@ -25,9 +25,8 @@ const (
 )
 
 const (
-	minPullBytes     = 1 << 10
-	maxPullBytes     = 4 << 20
-	defaultPullBytes = 64 << 10
+	minPullBytes = 1 << 10
+	maxPullBytes = 4 << 20
 
 	// The admin API and the Caddyfile adapter pass numbers through float64, which rounds beyond this.
 	maxExactNumber = 1 << 53
@@ -68,7 +67,7 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 		return err
 	}
 	t.pool = pool.New(t.poolOptions())
-	t.carriers = new(tunnel.Carriers)
+	t.carriers = &tunnel.Carriers{MaxIdle: t.MaxIdentities}
 	for _, h := range t.way.hops {
 		if h.plainPassword {
 			t.logger.Warn("a proxy's password stands in the config as plain text: {env.NAME} and {file./path} keep it out",
@@ -112,9 +111,12 @@ func (t *Transport) checkOptions() error {
 	default:
 		return fmt.Errorf("proxy_protocol %q: allowed are v1 and v2", t.ProxyProtocol)
 	}
-	for _, c := range t.Decode {
+	for i, c := range t.Decode {
 		if !slices.Contains(allowedCodings, c) {
 			return fmt.Errorf("decode %q: allowed are %s", c, strings.Join(allowedCodings, ", "))
+		}
+		if slices.Contains(t.Decode[:i], c) {
+			return fmt.Errorf("decode names %s twice", c)
 		}
 	}
 	if t.PullBytes != 0 && t.ReadBufferSize != 0 {

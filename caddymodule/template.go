@@ -100,6 +100,16 @@ func (t template) mapLiterals(f func(string) (string, error)) (template, error) 
 	return out, nil
 }
 
+// literalsHave reports whether one of chars stands in what is not a placeholder.
+func (t template) literalsHave(chars string) bool {
+	for _, s := range t.segments {
+		if !s.placeholder && strings.ContainsAny(s.text, chars) {
+			return true
+		}
+	}
+	return false
+}
+
 // errControl keeps line breaks and NUL, which would end a header line or a C string, out of every expanded value.
 var errControl = errors.New("expands to a value with CR, LF or NUL in it")
 

@@ -31,6 +31,9 @@ func (t *TLS) provision(ctx caddy.Context) (*tlsTemplate, error) {
 	if t == nil {
 		return &tlsTemplate{}, nil
 	}
+	if t.HandshakeTimeout < 0 {
+		return nil, errors.New("handshake_timeout must not be negative")
+	}
 	std, err := t.MakeTLSClientConfig(ctx)
 	if err != nil {
 		return nil, err

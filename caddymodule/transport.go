@@ -3,10 +3,12 @@ package caddymodule
 import (
 	"context"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"go.uber.org/zap"
@@ -52,7 +54,8 @@ type Transport struct {
 	// speak it) and "h2c" (HTTP/2 without TLS, by prior knowledge). Default: `["1.1", "2"]`
 	Versions []string `json:"versions,omitempty"`
 
-	// HTTP keep-alive towards the origin. Default: enabled.
+	// HTTP keep-alive towards the origin. Default: enabled; a connection idles for `2m` at most and at most 32 idle for one
+	// identity (`max_idle_conns_per_host`, see `max_identities`), without a limit over all; TCP probes are sent every `30s`
 	KeepAlive *reverseproxy.KeepAlive `json:"keep_alive,omitempty"`
 
 	// Most connections at a time to one origin address. Requests beyond it wait, in order of arrival, as long as their
@@ -61,17 +64,18 @@ type Transport struct {
 
 	// Most identities kept at a time. An identity is everything that shapes a connection: hops with their credentials,
 	// the origin, its TLS names, the client's address where PROXY protocol is on. Connections and TLS sessions are
-	// shared within one only. Beyond the limit the least recently used idle one is closed. Default: `1000`
+	// shared within one only. Beyond the limit the least recently used idle one is closed. As many connections to `h2`
+	// proxies may idle. Default: `1000`
 	MaxIdentities int `json:"max_identities,omitempty"`
 
 	// The PROXY protocol version to send, `v1` or `v2`: the first bytes inside the tunnel, before TLS. Default: off
 	ProxyProtocol string `json:"proxy_protocol,omitempty"`
 
 	// The DNS servers for this host's own lookups: names of proxies, and of origins that are reached directly. The
-	// names of tunnelled origins are never looked up here.
+	// names of tunnelled origins are never looked up here. Default: the system's
 	Resolver *reverseproxy.UpstreamResolver `json:"resolver,omitempty"`
 
-	// The local address this host's own connections are made from.
+	// The local address this host's own connections are made from. Default: the system chooses
 	LocalAddress string `json:"local_address,omitempty"`
 
 	// How long to wait for a TCP or Unix socket connection of this host. Default: `3s`
@@ -194,3 +198,16 @@ func (t *Transport) ProxyProtocolEnabled() bool { return t.ProxyProtocol != "" }
 func (t *Transport) useTLS(port string) bool {
 	return t.TLS != nil && !slices.Contains(t.TLS.ExceptPorts, port)
 }
+
+// Interface guards. Without EnableH2C, an h2c:// upstream would silently be spoken to in HTTP/1.1.
+var (
+	_ caddy.Provisioner                                = (*Transport)(nil)
+	_ caddy.CleanerUpper                               = (*Transport)(nil)
+	_ caddyfile.Unmarshaler                            = (*Transport)(nil)
+	_ http.RoundTripper                                = (*Transport)(nil)
+	_ reverseproxy.TLSTransport                        = (*Transport)(nil)
+	_ reverseproxy.H2CTransport                        = (*Transport)(nil)
+	_ reverseproxy.RequestHeaderOpsTransport           = (*Transport)(nil)
+	_ reverseproxy.HealthCheckSchemeOverriderTransport = (*Transport)(nil)
+	_ reverseproxy.ProxyProtocolTransport              = (*Transport)(nil)
+)

@@ -51,9 +51,6 @@ func (t *Transport) provisionWay(ctx caddy.Context) (*way, error) {
 		return nil, err
 	}
 	if hops[0].Direct {
-		if len(w.bypass) > 0 {
-			return nil, errors.New("bypass has no meaning with 'via direct': every origin is reached directly")
-		}
 		return w, nil
 	}
 	repl := caddy.NewReplacer()
@@ -83,6 +80,9 @@ func (p *Proxy) provision(ctx caddy.Context, repl *caddy.Replacer) (*hopTemplate
 	}
 	if ht.user, ht.password, ht.auth, ht.plainPassword, err = p.auth(u); err != nil {
 		return nil, fmt.Errorf("proxy %s: %w", ht.name, err)
+	}
+	if ht.timeout < 0 {
+		return nil, fmt.Errorf("proxy %s: tunnel_timeout must not be negative", ht.name)
 	}
 	if ht.dialect == tunnel.SOCKS5 && len(p.Headers) > 0 {
 		return nil, fmt.Errorf("proxy %s: SOCKS5 has no header fields", ht.name)
@@ -145,11 +145,23 @@ func headerTemplates(h http.Header) ([]headerTemplate, error) {
 			return nil, errors.New("header Proxy-Authorization: give the credentials with auth, which keeps them out of logs")
 		}
 		for _, v := range values {
-			out = append(out, headerTemplate{canonical, parseTemplate(v)})
+			t := parseTemplate(v)
+			if _, err := t.mapLiterals(headerText); err != nil {
+				return nil, fmt.Errorf("header %s: %w", canonical, err)
+			}
+			out = append(out, headerTemplate{canonical, t})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b headerTemplate) int { return strings.Compare(a.name, b.name) })
 	return out, nil
+}
+
+// headerText checks a part of a field's value.
+func headerText(s string) (string, error) {
+	if !httpguts.ValidHeaderFieldValue(s) {
+		return "", errors.New("the value has characters that a header cannot hold")
+	}
+	return s, nil
 }
 
 // perRequest returns the first placeholder of the way that only a request can answer.
@@ -197,7 +209,7 @@ func (ht *hopTemplate) expand(repl *caddy.Replacer, hop *tunnel.Hop) error {
 			return fmt.Errorf("password: %w", err)
 		}
 		if ht.dialect != tunnel.SOCKS5 && strings.Contains(user, ":") {
-			return errors.New("user: a colon cannot be part of a Basic user (RFC 7617)")
+			return errBasicColon
 		}
 		hop.Auth = &tunnel.Auth{Username: user, Password: password}
 	}
@@ -206,8 +218,8 @@ func (ht *hopTemplate) expand(repl *caddy.Replacer, hop *tunnel.Hop) error {
 		if err != nil {
 			return fmt.Errorf("header %s: %w", h.name, err)
 		}
-		if !httpguts.ValidHeaderFieldValue(v) {
-			return fmt.Errorf("header %s: the value has characters that a header cannot hold", h.name)
+		if v, err = headerText(v); err != nil {
+			return fmt.Errorf("header %s: %w", h.name, err)
 		}
 		if hop.Header == nil {
 			hop.Header = make(http.Header, len(ht.headers))
