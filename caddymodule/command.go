@@ -12,7 +12,14 @@ func RegisterCommand(example string) {
 		Name:  "tunnel",
 		Usage: "demo [--check]",
 		Short: "Tools of the tunnel transport",
-		Long:  "Tools of the transport that carries reverse_proxy's requests through proxies.",
+		Long: "Tools of the transport that carries reverse_proxy's requests through proxies. In a Caddyfile it is\n\n" +
+			"  reverse_proxy https://api.example.com {\n" +
+			"    transport tunnel {\n" +
+			"      via socks5://127.0.0.1:1080\n" +
+			"    }\n" +
+			"  }\n\n" +
+			"with http://, https:// or h2:// for HTTP proxies, and 'via direct' for none. The other words are in the README,\n" +
+			"and a word that is not known is refused with the list of those that are.",
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.Args = cobra.NoArgs // an unknown command is an error
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
