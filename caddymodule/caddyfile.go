@@ -77,6 +77,9 @@ func (t *Transport) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		if !ok {
 			parse, ok = tlsWords[word], tlsWords[word] != nil
 		}
+		if !ok && slices.Contains([]string{"proxy", "auth", "header"}, word) {
+			return d.Errf("%s is about one proxy: write via { proxy <url> { … } }, with what belongs to that proxy inside", word)
+		}
 		if !ok {
 			return d.Errf("unrecognized word '%s': allowed are %s", word, allowedWords())
 		}

@@ -14,8 +14,7 @@ func (p *parser) via(d *caddyfile.Dispenser) error {
 	case p.seen["network_proxy"]:
 		return d.Err("network_proxy and via both name the way: keep via")
 	case len(p.t.Via) > 0:
-		return d.Err("a second via: the next hop, reached through the first, is written 'then <url>'; alternatives for one hop " +
-			"stand in one via")
+		return d.Err("a second via: a way has one; the next hop, reached through the first, is written 'then <url>'")
 	}
 	hop, err := parseHop(d, "via")
 	if err != nil {
@@ -64,7 +63,7 @@ func parseHop(d *caddyfile.Dispenser, word string) (*Hop, error) {
 		if err != nil {
 			return nil, err
 		}
-		return hop, refuseBlock(d, word+" with a URL (put 'proxy <url>' into the block)")
+		return hop, refuseBlock(d, "a URL behind "+word+" (write "+word+" { proxy <url> { … } } instead)")
 	}
 	hop := new(Hop)
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
@@ -81,7 +80,8 @@ func parseHop(d *caddyfile.Dispenser, word string) (*Hop, error) {
 		hop.Proxies = append(hop.Proxies, proxy)
 	}
 	if len(hop.Proxies) == 0 {
-		return nil, d.Errf("%s names no proxy: write '%s <url>', or a block with 'proxy <url>'", word, word)
+		return nil, d.Errf("%s names no proxy: write '%s <url>', or a block with 'proxy <url>' ("+
+			"a {$NAME} that is not set leaves nothing)", word, word)
 	}
 	return hop, nil
 }

@@ -37,7 +37,8 @@ func splitProxyURL(s string, expanded bool) (*proxyURL, error) {
 		if strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") && strings.Count(s, "{") == 1 {
 			return nil, errors.New("the value of the placeholder is not a proxy's URL: " + proxyURLForm)
 		}
-		return nil, errors.New("proxy URL has no scheme: " + proxyURLForm)
+		return nil, errors.New("proxy URL has no scheme: put http:// in front of it for an HTTP proxy, https:// or h2:// if TLS is " +
+			"spoken to it, socks5:// for a SOCKS server, or write 'via direct' to go without a proxy")
 	}
 	u := &proxyURL{scheme: strings.ToLower(s[:schemeEnd]), network: "tcp"}
 	var err error
@@ -95,7 +96,7 @@ func dialectOf(scheme string) (tunnel.Dialect, error) {
 	case "socks5h":
 		return tunnel.SOCKS5, nil
 	case "socks4", "socks4a":
-		return "", fmt.Errorf("proxy scheme %s is refused: it has no authentication and no IPv6, and %s", scheme, proxyURLForm)
+		return "", fmt.Errorf("proxy scheme %s is refused: it has no authentication and no IPv6; %s", scheme, proxyURLForm)
 	case "h3", "masque", "quic":
 		return "", fmt.Errorf("proxy scheme %s is refused: tunnels run over TCP; %s", scheme, proxyURLForm)
 	case "pac", "pac+http", "pac+https", "pac+file":
@@ -146,8 +147,8 @@ func (u *proxyURL) splitUserinfo(userinfo string, tmpl func(string) template, ex
 func (u *proxyURL) checkPlaceholders() error {
 	for _, t := range []template{u.host, u.port} {
 		if key, ok := t.perRequest(); ok {
-			return fmt.Errorf("a proxy's address must not depend on the request, but {%s} does: name the proxies it may be "+
-				"(via group {…} picks one from a closed set)", key)
+			return fmt.Errorf("a proxy's address must not depend on the request, but {%s} does: name the proxy, and "+
+				"where there are several, write a route for each", key)
 		}
 	}
 	for _, t := range []template{u.user, u.password} {

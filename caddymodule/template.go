@@ -133,13 +133,24 @@ func (t template) expand(repl *caddy.Replacer) (string, error) {
 		case !known:
 			return "", fmt.Errorf("placeholder {%s} is not known here", s.text)
 		case v == "":
-			return "", fmt.Errorf("placeholder {%s} is empty", s.text)
+			return "", fmt.Errorf("placeholder {%s} is empty%s", s.text, whyEmpty(s.text))
 		case strings.ContainsAny(v, "\r\n\x00"):
 			return "", fmt.Errorf("placeholder {%s} %w", s.text, errControl)
 		}
 		b.WriteString(v)
 	}
 	return b.String(), nil
+}
+
+// whyEmpty says what leaves a placeholder empty, where it is Caddy that gives it no error.
+func whyEmpty(key string) string {
+	switch {
+	case strings.HasPrefix(key, "env."):
+		return " (Caddy runs without the variable)"
+	case strings.HasPrefix(key, "file."):
+		return " (Caddy cannot read the file, or nothing is in it)"
+	}
+	return ""
 }
 
 // checkSecretPlaceholders refuses the shape that {file.name} takes in a site block, where Caddy turns it into a

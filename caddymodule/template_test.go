@@ -121,6 +121,12 @@ func TestExpandRefusesEmptyUnknownAndControl(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
+	for key, want := range map[string]string{"env.T_NOT_SET": "(Caddy runs without the variable)",
+		"file./nowhere/at/all": "(Caddy cannot read the file, or nothing is in it)"} {
+		if _, err := parseTemplate("{" + key + "}").expand(caddy.NewReplacer()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
 	repl.Set("nested", "{secret}")
 	repl.Set("secret", "hunter2")
 	if v, err := parseTemplate("{nested}").expand(repl); v != "{secret}" || err != nil {

@@ -121,8 +121,8 @@ func (p *Proxy) split(repl *caddy.Replacer) (*proxyURL, error) {
 		return splitProxyURL(raw, false)
 	}
 	if key, ok := t.perRequest(); ok {
-		return nil, fmt.Errorf("a proxy's URL must not depend on the request, but {%s} does: name the proxies it may be "+
-			"(via group {…} picks one from a closed set)", key)
+		return nil, fmt.Errorf("a proxy's URL must not depend on the request, but {%s} does: name the proxy, and "+
+			"where there are several, write a route for each", key)
 	}
 	v, err := t.expand(repl)
 	if err != nil {
