@@ -131,27 +131,28 @@ func (h *headReader) statusLine() (int, error) {
 	}
 	const digits = len(version) + len("1 ")
 	if len(line) < digits+3 || len(line) > digits+3 && line[digits+3] != ' ' {
-		return 0, malformedStatus(line)
+		return 0, malformedStatus()
 	}
 	if minor := line[len(version)]; minor < '0' || minor > '9' || line[digits-1] != ' ' {
-		return 0, malformedStatus(line)
+		return 0, malformedStatus()
 	}
 	status := 0
 	for _, c := range line[digits : digits+3] {
 		if c < '0' || c > '9' {
-			return 0, malformedStatus(line)
+			return 0, malformedStatus()
 		}
 		status = status*10 + int(c-'0')
 	}
 	if status < 100 {
-		return 0, malformedStatus(line)
+		return 0, malformedStatus()
 	}
 	return status, nil
 }
 
-func malformedStatus(line []byte) error {
-	return fail(ProxyReplyMalformed, fmt.Errorf("malformed status line %q", line[:min(len(line), 40)]))
-}
+// errMalformedStatus does not quote the line: a peer may send back what it was sent, credentials included.
+var errMalformedStatus = errors.New("malformed status line")
+
+func malformedStatus() error { return fail(ProxyReplyMalformed, errMalformedStatus) }
 
 // line reads up to a line feed and returns what is before it and an optional carriage return.
 func (h *headReader) line() ([]byte, error) {
@@ -191,7 +192,8 @@ func (h *headReader) more() error {
 	return io.ErrNoProgress
 }
 
-// notHTTP says what the peer may be instead, from the first bytes of its answer.
+// notHTTP says what the peer may be instead, from the first byte of its answer. Of that it quotes nothing, for the reason
+// that errMalformedStatus has.
 func notHTTP(begin []byte) error {
 	switch begin[0] {
 	case 0x15, 0x16:
@@ -203,7 +205,7 @@ func notHTTP(begin []byte) error {
 	case '<':
 		return errors.New("it answers with a document, not with an HTTP status")
 	}
-	return fmt.Errorf("it answers with %q, which is not HTTP/1.1", begin[:min(len(begin), 20)])
+	return errors.New("its answer is not HTTP/1.1")
 }
 
 func closeWrite(conn net.Conn) error {
