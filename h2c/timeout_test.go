@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +71,25 @@ func TestTimeouts(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWriteTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, other := pipe()
+		c := run(t, &Config{WriteTimeout: time.Second}, conn, other, func(p *peer) {
+			p.request()
+			sleep(time.Hour) // and reads no more
+		})
+		reserve(t, c)
+		req := get(t)
+		req.Method, req.Body = http.MethodPost, io.NopCloser(zeros{})
+		start := time.Now()
+		_, err := c.RoundTrip(req)
+		var ne net.Error
+		if !errors.As(err, &ne) || !ne.Timeout() || time.Since(start) > time.Minute {
+			t.Errorf("%T: %v after %v", err, err, time.Since(start))
+		}
+	})
 }
 
 func TestReadTimeoutOnlyInFlight(t *testing.T) {
