@@ -57,7 +57,7 @@ func (b *bed) failures() []failure {
 		}
 	}
 	for _, dialect := range []string{"http", "https", "socks5", "h2"} {
-		add("down-"+dialect, dialect+"://"+freeAddr(b.t), trustFor(dialect, trust)+login, "proxy_dial_refused", "dial", 502)
+		add("down-"+dialect, dialect+"://"+closedAddr(b.t), trustFor(dialect, trust)+login, "proxy_dial_refused", "dial", 502)
 	}
 	add("no-socket", "http://unix/"+filepath.Join(b.dir, "absent.sock"), "", "proxy_dial_failed", "dial", 502)
 	add("unresolved", "http://proxy.invalid:3128", login, "proxy_name_unresolved", "dial", 502)
@@ -158,9 +158,30 @@ func (b *bed) expiredProxy() *testbed.Proxy {
 	})
 }
 
+// closedAddr is the address of a port that refuses connections. It is held, so that nobody else gets it.
+func closedAddr(t *testing.T) string {
+	t.Helper()
+	_, addr := bindSocket(t)
+	return addr
+}
+
 // blackhole is the address of a port that answers nobody: a listener that never accepts, with no more room for those
 // who wait. Empty where this host cannot make one.
 func blackhole(t *testing.T) string {
+	t.Helper()
+	fd, addr := bindSocket(t)
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !fillBacklog(t, addr) {
+		t.Log("no port of this host can be made unreachable")
+		return ""
+	}
+	return addr
+}
+
+// bindSocket makes a socket that has a port and does not listen on it.
+func bindSocket(t *testing.T) (fd int, addr string) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -170,17 +191,9 @@ func blackhole(t *testing.T) string {
 	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
 	name, err := syscall.Getsockname(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := "127.0.0.1:" + strconv.Itoa(name.(*syscall.SockaddrInet4).Port)
-	if !fillBacklog(t, addr) {
-		t.Log("no port of this host can be made unreachable")
-		return ""
-	}
-	return addr
+	return fd, "127.0.0.1:" + strconv.Itoa(name.(*syscall.SockaddrInet4).Port)
 }

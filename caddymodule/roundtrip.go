@@ -3,7 +3,9 @@ package caddymodule
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"sync"
 
 	"go.uber.org/zap"
 
@@ -48,6 +50,9 @@ func (t *Transport) outgoing(req *http.Request, n *need, guard *body.Guard) *htt
 		u.Host = "localhost"
 	}
 	out.URL = &u
+	if req.Body != nil && req.Body != http.NoBody {
+		out.Body = &requestBody{body: req.Body}
+	}
 	_, named := req.Header["User-Agent"]
 	if !named || len(guard.Decode) > 0 {
 		if out.Header = req.Header.Clone(); out.Header == nil {
@@ -61,6 +66,49 @@ func (t *Transport) outgoing(req *http.Request, n *need, guard *body.Guard) *htt
 		guard.Request(out.Header)
 	}
 	return out
+}
+
+// requestBody closes a request's body only while no Read of it is under way: the one that reverse_proxy hands over must not
+// be closed meanwhile, and HTTP/2 does so when the origin ends a request early.
+type requestBody struct {
+	body io.ReadCloser
+
+	mu              sync.Mutex // guards what follows
+	reading, closed bool
+}
+
+func (b *requestBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return 0, http.ErrBodyReadAfterClose
+	}
+	b.reading = true
+	b.mu.Unlock()
+
+	n, err := b.body.Read(p)
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reading = false
+	if b.closed {
+		b.body.Close()
+	}
+	return n, err
+}
+
+// Close leaves the closing to a Read under way. The server closes the body in any case when the request is over.
+func (b *requestBody) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	if b.reading {
+		return nil
+	}
+	return b.body.Close()
 }
 
 // failed logs the failure of a request and returns what reverse_proxy is told of it.
