@@ -211,7 +211,7 @@ func TestMessages(t *testing.T) {
 		{Error{Stage: StageConnect, Code: SOCKSTTLExpired, Hop: "p1", Addr: origin, Target: origin, Reply: 6},
 			"proxy p1 refused to connect to api.example.com:443 (SOCKS reply 6: time to live expired); nothing was sent to api.example.com:443, no direct connection was made [socks_ttl_expired]"},
 		{Error{Stage: StageConnect, Code: ProxyTunnelTimeout, Hop: "p1", Addr: origin, Target: origin},
-			"proxy p1 did not open a tunnel to api.example.com:443: timed out; nothing was sent to api.example.com:443, no direct connection was made [proxy_tunnel_timeout]"},
+			"proxy p1 did not open a tunnel to api.example.com:443: timed out: it is slow (raise tunnel_timeout), or does not speak what the scheme of its URL says [proxy_tunnel_timeout]"},
 		{Error{Stage: StageConfig, Code: HopInvalid, Hop: "p1", Target: origin, Err: errors.New("unknown network")},
 			"hop p1 cannot be used: unknown network [hop_invalid]"},
 		{Error{Stage: StageConfig, Code: TargetInvalid, Target: "a b", Err: errors.New("not host:port")},

@@ -44,7 +44,11 @@ func (e *Error) what() string {
 	case e.Reply != 0:
 		return fmt.Sprintf("proxy %s refused to connect to %s (SOCKS reply %d: %s)", e.Hop, e.Addr, e.Reply, replyText(e.Reply))
 	}
-	return fmt.Sprintf("proxy %s did not open a tunnel to %s: %s", e.Hop, e.Addr, e.cause())
+	text := fmt.Sprintf("proxy %s did not open a tunnel to %s", e.Hop, e.Addr)
+	if e.Err == nil && !e.Timeout() && e.hint() != "" {
+		return text
+	}
+	return text + ": " + e.cause()
 }
 
 // where names the proxy and, unless its name holds it, its address.
@@ -95,9 +99,13 @@ func (e *Error) hint() string {
 	case proxyTLS + Code(tlsuser.CertExpired):
 		return "renew the proxy's certificate, or check this host's clock"
 	case ProxyAuthRequired:
-		return "it wants a login: put 'auth basic <user> <password>' inside its block"
+		return "it wants a login: put user:password@ into its URL, or 'auth basic <user> <password>' inside its block"
 	case ProxyAuthRefused:
-		return "it does not accept the login configured"
+		return "it does not accept the login configured: check user and password"
+	case proxyTLS + Code(tlsuser.Timeout):
+		return "it is slow (raise tunnel_timeout), or does not speak TLS (write http:// or socks5://)"
+	case ProxyTunnelTimeout:
+		return "it is slow (raise tunnel_timeout), or does not speak what the scheme of its URL says"
 	case ProxyConnectRefused:
 		return statusHint(e.Status, e.Addr)
 	}
@@ -112,11 +120,11 @@ func statusHint(status int, addr string) string {
 		}
 		return "its rules do not allow this target"
 	case http.StatusBadRequest:
-		return "if it expects TLS, write https:// or h2://"
+		return "either it expects TLS (write https:// or h2://) or it is no proxy"
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return "it does not seem to be a proxy"
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return "it could not reach the target itself"
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return "it could not reach the target itself: see its log"
 	}
 	return ""
 }

@@ -60,7 +60,7 @@ func greet(conn io.ReadWriter, auth *Auth) (method byte, err error) {
 	case method == methodNone, method == methodLogin && auth != nil:
 		return method, nil
 	case method == methodLogin, method == methodRefusal && auth == nil:
-		return 0, fail(ProxyAuthRequired, errors.New("the SOCKS server wants a login"))
+		return 0, fail(ProxyAuthRequired, nil)
 	case method == methodRefusal:
 		return 0, fail(ProxyAuthRefused, errors.New("the SOCKS server takes neither a login by user name and password nor none"))
 	default:
@@ -98,7 +98,7 @@ func login(conn io.ReadWriter, auth *Auth) error {
 		return fail(ProxyReplyMalformed, fmt.Errorf("the SOCKS server answered the login with version %d, not 1", answer[0]))
 	}
 	if answer[1] != 0 {
-		return fail(ProxyAuthRefused, errors.New("the SOCKS server refused the login"))
+		return fail(ProxyAuthRefused, nil)
 	}
 	return nil
 }
