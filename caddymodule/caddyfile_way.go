@@ -113,7 +113,7 @@ func proxyHop(d *caddyfile.Dispenser, url string) (*Hop, error) {
 
 // checkProxyURL checks what can be checked before placeholders are expanded.
 func checkProxyURL(url string) error {
-	if t := parseTemplate(url); len(t.segments) == 1 && t.dynamic() {
+	if parseTemplate(url).whole() {
 		return nil
 	}
 	_, err := splitProxyURL(url, false)

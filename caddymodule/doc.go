@@ -16,5 +16,21 @@
 // It does not open sockets, speak to proxies, do TLS or HTTP, or read bodies: that is what tunnel, tlsuser, h1c, h2c and body
 // are for. It never chooses a way that the config does not name.
 //
+// # Codes
+//
+// A failed request is one warning in the log with a stable code:
+//
+//   - proxy_* and socks_*: the way. They are those of tunnel.Code, and for TLS to a proxy those of tlsuser.Code behind
+//     "proxy_". origin_dial_* and origin_name_unresolved are the same for an origin that is reached directly.
+//   - origin_*: TLS to the origin, as in tlsuser.Code behind "origin_"; after it origin_setup_failed (no HTTP),
+//     origin_timeout, origin_not_processed (it provably did not take the request), origin_no_answer and origin_failed.
+//   - placeholder_failed, proxy_protocol, upstream_network, no_upstream: what was configured cannot be used for this request.
+//   - pool_wait: no connection came free, with max_conns_per_host.
+//   - request_invalid, request_body_too_large (413): the client's request.
+//   - body_too_large: the response met max_body_bytes. body_decode_failed: it is not what its Content-Encoding says. The latter
+//     stands in the error that reverse_proxy logs, as the response has begun.
+//
+// Where no status is named the client gets 502, or 504 if something took too long.
+//
 // PROXY protocol headers follow the specification of versions 1 and 2, Proxy-Status is RFC 9209.
 package caddymodule

@@ -82,9 +82,23 @@ func (e *Error) status() int {
 
 // configError is a failure that lies in the config or in what its placeholders expanded to: another attempt fails the same.
 func configError(code, target string, err error) *Error {
-	return &Error{Code: code, Stage: "config", Target: target,
+	e := &Error{Code: code, Stage: "config", Target: target,
 		Err: fmt.Errorf("%w; nothing was sent to %s", err, orWord(target, "any origin"))}
+	if he, ok := errors.AsType[*hopError](err); ok {
+		e.Hop = he.hop
+	}
+	return e
 }
+
+// A hopError is what keeps one proxy's settings from being expanded for a request.
+type hopError struct {
+	hop string
+	err error
+}
+
+func (e *hopError) Error() string { return "proxy " + e.hop + ": " + e.err.Error() }
+
+func (e *hopError) Unwrap() error { return e.err }
 
 // toError maps what the pool returned for a request to target. A request whose client went away gives back the bare
 // cancellation, which reverse_proxy counts against nobody.

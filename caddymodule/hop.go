@@ -107,30 +107,35 @@ var (
 		"and 'then <url>' if the second is to be reached through the first")
 )
 
-// auth returns the templates of the proxy's credentials, and whether any are configured as plain text.
-func (p *Proxy) auth(u *proxyURL) (user, password template, given, plain bool, err error) {
-	user, password, given = u.user, u.password, u.hasAuth
+// A login is a proxy's credentials, still to be expanded.
+type login struct {
+	user, password template
+	given          bool
+	plain          bool // the password stands in the config as it is
+}
+
+// login returns the proxy's credentials, from its URL or from auth.
+func (p *Proxy) login(u *proxyURL) (login, error) {
+	l := login{user: u.user, password: u.password, given: u.hasAuth}
 	if p.Auth != nil {
-		if given {
-			return user, password, false, false, errors.New("credentials stand both in the proxy's URL and in auth: keep one")
+		if l.given {
+			return l, errors.New("credentials stand both in the proxy's URL and in auth: keep one")
 		}
 		if s := p.Auth.Scheme; s != "" && s != "basic" {
-			return user, password, false, false, fmt.Errorf("proxy authentication %q is not supported: allowed is basic", s)
+			return l, fmt.Errorf("proxy authentication %q is not supported: allowed is basic", s)
 		}
-		user, password, given = parseTemplate(p.Auth.Username), parseTemplate(p.Auth.Password), true
-		if user.empty() {
-			return user, password, false, false, errors.New("the proxy's auth has an empty user")
+		l = login{user: parseTemplate(p.Auth.Username), password: parseTemplate(p.Auth.Password), given: true}
+		if l.user.empty() {
+			return l, errors.New("the proxy's auth has an empty user")
 		}
-		for _, t := range []template{user, password} {
+		for _, t := range []template{l.user, l.password} {
 			if err := t.checkSecretPlaceholders(); err != nil {
-				return user, password, false, false, err
+				return l, err
 			}
 		}
 	}
-	if err := checkLogin(u.dialect, user, password); err != nil {
-		return user, password, false, false, err
-	}
-	return user, password, given, !password.empty() && !password.dynamic(), nil
+	l.plain = !l.password.empty() && !l.password.dynamic() && !parseTemplate(strings.TrimSpace(p.URL)).whole()
+	return l, checkLogin(u.dialect, l.user, l.password)
 }
 
 // checkLogin refuses what no placeholder can mend, when the config loads.

@@ -69,7 +69,7 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 	t.pool = pool.New(t.poolOptions())
 	t.carriers = &tunnel.Carriers{MaxIdle: t.MaxIdentities}
 	for _, h := range t.way.hops {
-		if h.plainPassword {
+		if h.login.plain {
 			t.logger.Warn("a proxy's password stands in the config as plain text: {env.NAME} and {file./path} keep it out",
 				zap.String("proxy", h.name))
 		}

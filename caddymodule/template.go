@@ -74,6 +74,9 @@ func (t template) dynamic() bool {
 	return false
 }
 
+// whole reports whether the value is one placeholder and nothing else.
+func (t template) whole() bool { return len(t.segments) == 1 && t.segments[0].placeholder }
+
 // perRequest returns the first placeholder that only a request can answer. The ones of the environment, of files
 // and of this host mean the same for every request, health checks included.
 func (t template) perRequest() (key string, ok bool) {

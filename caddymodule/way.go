@@ -25,10 +25,7 @@ type hopTemplate struct {
 	name          string
 	dialect       tunnel.Dialect
 	network, addr string
-	auth          bool
-	plainPassword bool
-	user          template
-	password      template
+	login         login
 	headers       []headerTemplate
 	tls           *tlsTemplate // https and h2 only
 	tlsHost       string       // the name verified where none is configured
@@ -78,7 +75,7 @@ func (p *Proxy) provision(ctx caddy.Context, repl *caddy.Replacer) (*hopTemplate
 	if err != nil {
 		return nil, fmt.Errorf("proxy %s: %w", ht.name, err)
 	}
-	if ht.user, ht.password, ht.auth, ht.plainPassword, err = p.auth(u); err != nil {
+	if ht.login, err = p.login(u); err != nil {
 		return nil, fmt.Errorf("proxy %s: %w", ht.name, err)
 	}
 	if ht.timeout < 0 {
@@ -117,7 +114,7 @@ func (p *Proxy) split(repl *caddy.Replacer) (*proxyURL, error) {
 		return nil, errors.New("a proxy has an empty URL: " + proxyURLForm)
 	}
 	t := parseTemplate(raw)
-	if len(t.segments) != 1 || !t.dynamic() {
+	if !t.whole() {
 		return splitProxyURL(raw, false)
 	}
 	if key, ok := t.perRequest(); ok {
@@ -167,7 +164,7 @@ func headerText(s string) (string, error) {
 // perRequest returns the first placeholder of the way that only a request can answer.
 func (w *way) perRequest() (key string, ok bool) {
 	for _, h := range w.hops {
-		ts := []template{h.user, h.password}
+		ts := []template{h.login.user, h.login.password}
 		for _, hd := range h.headers {
 			ts = append(ts, hd.value)
 		}
@@ -191,7 +188,7 @@ func (w *way) expand(repl *caddy.Replacer, host, port string) ([]tunnel.Hop, err
 	hops := make([]tunnel.Hop, len(w.hops))
 	for i := range w.hops {
 		if err := w.hops[i].expand(repl, &hops[i]); err != nil {
-			return nil, fmt.Errorf("proxy %s: %w", w.hops[i].name, err)
+			return nil, &hopError{w.hops[i].name, err}
 		}
 	}
 	return hops, nil
@@ -199,12 +196,12 @@ func (w *way) expand(repl *caddy.Replacer, host, port string) ([]tunnel.Hop, err
 
 func (ht *hopTemplate) expand(repl *caddy.Replacer, hop *tunnel.Hop) error {
 	*hop = tunnel.Hop{Name: ht.name, Dialect: ht.dialect, Network: ht.network, Addr: ht.addr, Timeout: ht.timeout}
-	if ht.auth {
-		user, err := ht.user.expand(repl)
+	if ht.login.given {
+		user, err := ht.login.user.expand(repl)
 		if err != nil {
 			return fmt.Errorf("user: %w", err)
 		}
-		password, err := ht.password.expand(repl)
+		password, err := ht.login.password.expand(repl)
 		if err != nil {
 			return fmt.Errorf("password: %w", err)
 		}
