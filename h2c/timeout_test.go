@@ -80,6 +80,7 @@ func TestWriteTimeout(t *testing.T) {
 			p.request()
 			sleep(time.Hour) // and reads no more
 		})
+		synctest.Wait() // for the exchange of SETTINGS: net/http's reader would wait for the writer's lock, and so hold time still
 		reserve(t, c)
 		req := get(t)
 		req.Method, req.Body = http.MethodPost, io.NopCloser(zeros{})
