@@ -21,17 +21,17 @@ import (
 
 const mapperTarget = "api.example.com:443"
 
-// connFailure is what a connection reports of a request that got no response.
-type connFailure struct {
+// exchangeError is what a connection reports of a request that got no response.
+type exchangeError struct {
 	err                              error
 	unprocessed, unanswered, invalid bool
 }
 
-func (e *connFailure) Error() string     { return "round trip: " + e.err.Error() }
-func (e *connFailure) Unwrap() error     { return e.err }
-func (e *connFailure) Unprocessed() bool { return e.unprocessed }
-func (e *connFailure) Unanswered() bool  { return e.unanswered }
-func (e *connFailure) Invalid() bool     { return e.invalid }
+func (e *exchangeError) Error() string     { return "round trip: " + e.err.Error() }
+func (e *exchangeError) Unwrap() error     { return e.err }
+func (e *exchangeError) Unprocessed() bool { return e.unprocessed }
+func (e *exchangeError) Unanswered() bool  { return e.unanswered }
+func (e *exchangeError) Invalid() bool     { return e.invalid }
 
 // mapperHop is a hop whose login must not show in any message.
 var mapperHop = tunnel.Hop{
@@ -62,7 +62,7 @@ func handshakeFailure(code tlsuser.Code, cause error) error {
 	return &pool.Error{Stage: pool.StageDial, Err: &tlsuser.Error{Name: "api.example.com", Code: code, Issuer: "Corp CA", Err: cause}}
 }
 
-func exchangeFailure(f connFailure) error { return &pool.Error{Stage: pool.StageRoundTrip, Err: &f} }
+func exchangeFailure(f exchangeError) error { return &pool.Error{Stage: pool.StageRoundTrip, Err: &f} }
 
 // mapperCases are what can become of a request: code and stage of the error, the client's status, and whether it may
 // be tried again whatever its method.
@@ -117,16 +117,16 @@ var mapperCases = []struct {
 	{"origin has another name", handshakeFailure(tlsuser.CertNameMismatch, errors.New("not valid for it")), "origin_cert_name_mismatch", "origin_tls", 502, true},
 	{"origin is silent in TLS", handshakeFailure(tlsuser.Timeout, context.DeadlineExceeded), "origin_tls_timeout", "origin_tls", 504, true},
 	{"origin speaks no TLS", handshakeFailure(tlsuser.NotTLS, errors.New("first record does not look like TLS")), "origin_not_tls", "origin_tls", 502, true},
-	{"HTTP cannot be started", &pool.Error{Stage: pool.StageDial, Err: &connFailure{err: io.EOF}}, "origin_setup_failed", "dial", 502, true},
+	{"HTTP cannot be started", &pool.Error{Stage: pool.StageDial, Err: &exchangeError{err: io.EOF}}, "origin_setup_failed", "dial", 502, true},
 
-	{"response head takes too long", exchangeFailure(connFailure{err: os.ErrDeadlineExceeded, unanswered: true}), "origin_timeout", "roundtrip", 504, false},
-	{"cut before the answer", exchangeFailure(connFailure{err: io.EOF, unanswered: true}), "origin_no_answer", "roundtrip", 502, false},
-	{"cut within the answer's head", exchangeFailure(connFailure{err: io.ErrUnexpectedEOF}), "origin_failed", "roundtrip", 502, false},
-	{"GOAWAY, not processed", exchangeFailure(connFailure{err: errors.New("GOAWAY"), unprocessed: true, unanswered: true}), "origin_not_processed", "roundtrip", 502, true},
-	{"cannot be sent at all", exchangeFailure(connFailure{err: errors.New("invalid field"), unprocessed: true, unanswered: true, invalid: true}), "request_invalid", "roundtrip", 502, false},
-	{"request body over the limit", &pool.Error{Stage: pool.StageRoundTrip, BodyRead: true, Err: &connFailure{err: &http.MaxBytesError{Limit: 10}, unanswered: true}},
+	{"response head takes too long", exchangeFailure(exchangeError{err: os.ErrDeadlineExceeded, unanswered: true}), "origin_timeout", "roundtrip", 504, false},
+	{"cut before the answer", exchangeFailure(exchangeError{err: io.EOF, unanswered: true}), "origin_no_answer", "roundtrip", 502, false},
+	{"cut within the answer's head", exchangeFailure(exchangeError{err: io.ErrUnexpectedEOF}), "origin_failed", "roundtrip", 502, false},
+	{"GOAWAY, not processed", exchangeFailure(exchangeError{err: errors.New("GOAWAY"), unprocessed: true, unanswered: true}), "origin_not_processed", "roundtrip", 502, true},
+	{"cannot be sent at all", exchangeFailure(exchangeError{err: errors.New("invalid field"), unprocessed: true, unanswered: true, invalid: true}), "request_invalid", "roundtrip", 502, false},
+	{"request body over the limit", &pool.Error{Stage: pool.StageRoundTrip, BodyRead: true, Err: &exchangeError{err: &http.MaxBytesError{Limit: 10}, unanswered: true}},
 		"request_body_too_large", "roundtrip", 413, false},
-	{"origin wants a client certificate", exchangeFailure(connFailure{err: &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, unanswered: true}),
+	{"origin wants a client certificate", exchangeFailure(exchangeError{err: &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, unanswered: true}),
 		"origin_client_cert_refused", "origin_tls", 502, false},
 
 	{"wait runs out of time", &pool.Error{Stage: pool.StageWait, Err: context.DeadlineExceeded}, "pool_wait", "wait", 504, true},
@@ -174,7 +174,7 @@ func TestMapperClientGone(t *testing.T) {
 	cancel()
 	for _, tt := range mapperCases {
 		err := toError(ctx, mapperTarget, tt.err)
-		if err != context.Canceled { //nolint:errorlint // reverse_proxy is to get it bare
+		if err != context.Canceled { // reverse_proxy is to get it bare
 			t.Errorf("%s: %T %v", tt.name, err, err)
 		}
 	}
@@ -192,8 +192,8 @@ func TestMapperForeignCancel(t *testing.T) {
 	for _, err := range []error{
 		dialFailure(tunnel.StageConnect, tunnel.ProxyProtocolError, 0, 0, context.Canceled),
 		dialFailure(tunnel.StageDial, tunnel.ProxyDialFailed, 0, 0, texts),
-		exchangeFailure(connFailure{err: context.Canceled, unanswered: true}),
-		exchangeFailure(connFailure{err: texts}),
+		exchangeFailure(exchangeError{err: context.Canceled, unanswered: true}),
+		exchangeFailure(exchangeError{err: texts}),
 	} {
 		e := mapped(t, context.Background(), err)
 		if errors.Is(e, context.Canceled) {
@@ -220,7 +220,7 @@ func TestMapperDirect(t *testing.T) {
 // clientStatus is the status that reverse_proxy and Caddy's HTTP server make of err.
 func clientStatus(err error) int {
 	status := http.StatusBadGateway
-	if ne, ok := err.(net.Error); ok && ne.Timeout() { //nolint:errorlint // as reverse_proxy does
+	if ne, ok := err.(net.Error); ok && ne.Timeout() { // as reverse_proxy does
 		status = http.StatusGatewayTimeout
 	}
 	if errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "operation was canceled") {

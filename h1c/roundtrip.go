@@ -1,6 +1,9 @@
 package h1c
 
-import "net/http"
+import (
+	"maps"
+	"net/http"
+)
 
 // RoundTrip sends req in the slot taken by Reserve and returns once the response's head is there. The
 // request line is in origin form; Host is req.Host, else URL.Host. Neither req nor its header is changed.
@@ -44,9 +47,7 @@ func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 // field is absent.
 func withoutAgent(h http.Header) http.Header {
 	out := make(http.Header, len(h)+1)
-	for k, v := range h {
-		out[k] = v
-	}
+	maps.Copy(out, h)
 	out["User-Agent"] = nil
 	return out
 }

@@ -2,6 +2,7 @@ package h2c
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -86,9 +87,7 @@ func outgoing(h http.Header) http.Header {
 		return h
 	}
 	out := make(http.Header, len(h)+1)
-	for k, v := range h {
-		out[k] = v
-	}
+	maps.Copy(out, h)
 	for _, list := range h["Connection"] {
 		for name := range strings.SplitSeq(list, ",") {
 			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); name != "Te" {

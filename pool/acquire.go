@@ -3,6 +3,7 @@ package pool
 import (
 	"container/list"
 	"context"
+	"slices"
 	"time"
 )
 
@@ -137,8 +138,7 @@ func (p *Pool) take(id *identity, not shun) grant {
 
 // reuse finds a slot in the connections of id.
 func (p *Pool) reuse(id *identity, not shun) grant {
-	for i := len(id.free) - 1; i >= 0; i-- {
-		e := id.free[i]
+	for _, e := range slices.Backward(id.free) {
 		if not.has(e) {
 			continue
 		}
@@ -152,8 +152,7 @@ func (p *Pool) reuse(id *identity, not shun) grant {
 
 // share finds a slot in the shared connections of id.
 func (p *Pool) share(id *identity, not shun) grant {
-	for i := len(id.shared) - 1; i >= 0; i-- {
-		e := id.shared[i]
+	for _, e := range slices.Backward(id.shared) {
 		if not.has(e) {
 			continue
 		}

@@ -62,8 +62,8 @@ func (p *Pool) wake(e *entry) {
 
 // drop removes the last occurrence of e, which is most often at the end.
 func drop(list []*entry, e *entry) []*entry {
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i] == e {
+	for i, other := range slices.Backward(list) {
+		if other == e {
 			return slices.Delete(list, i, i+1)
 		}
 	}

@@ -80,8 +80,7 @@ func stress(t *testing.T, shared bool, limit int) {
 					answers.Add(1)
 				} else {
 					failures.Add(1)
-					var e *Error
-					if !errors.As(err, &e) {
+					if _, ok := errors.AsType[*Error](err); !ok {
 						t.Errorf("%T %v", err, err)
 					}
 				}
