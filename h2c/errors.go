@@ -22,7 +22,12 @@ type Error struct {
 	unprocessed, unanswered, refused, http11, invalid bool
 }
 
-func (e *Error) Error() string { return "HTTP/2 " + e.Op + ": " + e.Err.Error() }
+// Error says what failed, without the debug data of a GOAWAY: a peer may send back what it was sent, credentials
+// included.
+func (e *Error) Error() string {
+	text, _, _ := strings.Cut(e.Err.Error(), ", debug=")
+	return "HTTP/2 " + e.Op + ": " + text
+}
 
 func (e *Error) Unwrap() error { return e.Err }
 

@@ -162,6 +162,21 @@ func TestGoAwayWhenIdle(t *testing.T) {
 	}
 }
 
+func TestErrorQuotesNoDebugData(t *testing.T) {
+	c := script(t, nil, func(p *peer) {
+		p.WriteGoAway(p.request().StreamID, http2.ErrCodeInternal, []byte("Basic hunter2"))
+	})
+	reserve(t, c)
+	res, err := c.RoundTrip(get(t))
+	if err == nil {
+		res.Body.Close()
+		t.Fatal("a response")
+	}
+	if strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "INTERNAL_ERROR") {
+		t.Errorf("error is %q, want one with the code and without the debug data", err)
+	}
+}
+
 func TestH03GoAwayIncludesStream(t *testing.T) {
 	refused := make(chan struct{})
 	c := script(t, nil, func(p *peer) {
