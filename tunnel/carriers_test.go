@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/caddytunnel/caddytunnel/testbed"
 )
@@ -145,92 +144,6 @@ func TestCarrierDies(t *testing.T) {
 		conn.Close()
 		next.Close()
 	}
-}
-
-func TestCarriersIdle(t *testing.T) {
-	d, p := sharing(t, testbed.ProxyConfig{})
-	d.Carriers.IdleTimeout = time.Millisecond
-	target := startEcho(t, "")
-	conn := mustDial(t, d, target)
-	wantEcho(t, conn, "", "x")
-	if p.Conns() != 1 {
-		t.Error("a connection with a tunnel was closed")
-	}
-	conn.Close()
-	eventually(t, "an idle connection is closed", func() bool { return p.Conns() == 0 })
-	wantEcho(t, mustDial(t, d, target), "", "x")
-
-	d.Carriers.mu.Lock()
-	defer d.Carriers.mu.Unlock()
-	if len(d.Carriers.groups) > 1 {
-		t.Errorf("%d groups are kept for one identity", len(d.Carriers.groups))
-	}
-}
-
-// What a client can choose, such as a login, must not hold connections without end.
-func TestCarriersMaxIdle(t *testing.T) {
-	d, p := sharing(t, testbed.ProxyConfig{})
-	d.Carriers.MaxIdle = 2
-	target := startEcho(t, "")
-	dialAs := func(password string) net.Conn {
-		other := *d
-		other.Hops = []Hop{d.Hops[0]}
-		other.Hops[0].Auth = &Auth{"user", password}
-		return mustDial(t, &other, target)
-	}
-	busy := dialAs("busy")
-	for _, password := range []string{"a", "b", "a", "c"} {
-		dialAs(password).Close()
-	}
-	eventually(t, "two idle connections are left, and the one in use", func() bool { return p.Conns() == 3 })
-	before := p.Accepted()
-	dialAs("a").Close()
-	dialAs("c").Close()
-	if got := p.Accepted() - before; got != 0 {
-		t.Errorf("%d connections made for the logins used last", got)
-	}
-	dialAs("b").Close()
-	if got := p.Accepted() - before; got != 1 {
-		t.Errorf("%d connections made for the login used longest ago, want 1", got)
-	}
-	wantEcho(t, busy, "", "x")
-}
-
-func TestCarriersForgetIdentities(t *testing.T) {
-	d, p := sharing(t, testbed.ProxyConfig{})
-	d.Carriers.IdleTimeout = time.Millisecond
-	target := startEcho(t, "")
-	for _, password := range []string{"a", "b", "c"} {
-		other := *d
-		other.Hops = []Hop{d.Hops[0]}
-		other.Hops[0].Auth = &Auth{"user", password}
-		mustDial(t, &other, target).Close()
-	}
-	eventually(t, "nothing is kept", func() bool {
-		d.Carriers.mu.Lock()
-		defer d.Carriers.mu.Unlock()
-		return len(d.Carriers.groups) == 0 && p.Conns() == 0
-	})
-}
-
-func TestCarriersClose(t *testing.T) {
-	d, p := sharing(t, testbed.ProxyConfig{})
-	target := startEcho(t, "")
-	conn := mustDial(t, d, target)
-	d.Carriers.Close()
-	wantEcho(t, conn, "", "x")
-	conn.Close()
-	eventually(t, "the last tunnel takes its connection along", func() bool { return p.Conns() == 0 })
-
-	conn = mustDial(t, d, target)
-	wantEcho(t, conn, "", "x")
-	conn.Close()
-	eventually(t, "so does one that comes late", func() bool { return p.Conns() == 0 })
-
-	idle, q := sharing(t, testbed.ProxyConfig{})
-	mustDial(t, idle, target).Close()
-	idle.Carriers.Close()
-	eventually(t, "idle connections are closed at once", func() bool { return q.Conns() == 0 })
 }
 
 // What the far end still has to get is not cut off by the connection that closes behind the tunnel.
