@@ -81,7 +81,7 @@ func (t *Transport) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return d.Errf("%s is about one proxy: write via { proxy <url> { … } }, with what belongs to that proxy inside", word)
 		}
 		if !ok {
-			return d.Errf("unrecognized word '%s': allowed are %s", word, allowedWords())
+			return d.Errf("unrecognized word '%s': allowed are %s", displayName(word), allowedWords())
 		}
 		if p.seen[word] && word != "then" && word != "via" {
 			return d.Errf("%s stands here twice", word)
@@ -91,7 +91,7 @@ func (t *Transport) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return err
 		}
 		if d.NextArg() {
-			return d.Errf("unexpected argument '%s' behind %s", d.Val(), word)
+			return d.Errf("unexpected argument '%s' behind %s", displayName(d.Val()), word)
 		}
 		if takesBlock := word == "via" || word == "then" || word == "tls_trust_pool"; !takesBlock {
 			if err := refuseBlock(d, word); err != nil {

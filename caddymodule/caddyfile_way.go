@@ -68,7 +68,7 @@ func parseHop(d *caddyfile.Dispenser, word string) (*Hop, error) {
 	hop := new(Hop)
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		if d.Val() != "proxy" {
-			return nil, d.Errf("unrecognized word '%s' in the block of %s: allowed is proxy", d.Val(), word)
+			return nil, d.Errf("unrecognized word '%s' in the block of %s: allowed is proxy", displayName(d.Val()), word)
 		}
 		if len(hop.Proxies) > 0 {
 			return nil, d.WrapErr(errAlternatives)
@@ -163,7 +163,7 @@ func parseProxy(d *caddyfile.Dispenser) (*Proxy, error) {
 			if !ok {
 				return nil, d.Errf("unrecognized word '%s' in the block of a proxy: allowed are auth, header, tunnel_timeout, "+
 					"tls_client_auth, tls_curves, tls_insecure_skip_verify, tls_renegotiation, tls_server_name, tls_timeout, "+
-					"tls_trust_pool, tls_trusted_ca_certs", word)
+					"tls_trust_pool, tls_trusted_ca_certs", displayName(word))
 			}
 			err = parse(leg, d)
 		}
@@ -171,7 +171,7 @@ func parseProxy(d *caddyfile.Dispenser) (*Proxy, error) {
 			return nil, err
 		}
 		if d.NextArg() {
-			return nil, d.Errf("unexpected argument '%s' behind %s", d.Val(), word)
+			return nil, d.Errf("unexpected argument '%s' behind %s", displayName(d.Val()), word)
 		}
 		if word != "tls_trust_pool" {
 			if err := refuseBlock(d, word); err != nil {
