@@ -29,12 +29,12 @@ func (c *Conn) Connect(ctx context.Context, authority string, header http.Header
 		Body:   s.toSend,
 	}).WithContext(x.ctx)
 	res, err := c.cc.RoundTrip(req)
+	x.settle()
 	if !stop() && err == nil {
 		res.Body.Close()
 		err = ctx.Err()
 	}
 	if err != nil {
-		x.settle()
 		s.end()
 		s.discard()
 		return nil, nil, classify(ctx, "connect", err, x.wrote.Load(), x.answered.Load(), c.Err() == nil)

@@ -23,8 +23,8 @@ func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 	out.Header = outgoing(req.Header)
 	c.wire.begin()
 	res, err := c.cc.RoundTrip(out)
+	x.settle() // the answer may come before the engine says what it wrote
 	if err != nil {
-		x.settle()
 		c.wire.end()
 		if req.Body != nil {
 			req.Body.Close()
