@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
@@ -191,7 +190,7 @@ func parseAuth(d *caddyfile.Dispenser, proxy *Proxy) error {
 	if len(args) == 3 {
 		proxy.Auth.Password = args[2]
 	}
-	if strings.Contains(proxy.URL, "@") {
+	if u, err := splitProxyURL(proxy.URL, false); err == nil && u.hasAuth {
 		return d.Err("credentials stand both in the proxy's URL and in auth: keep one")
 	}
 	return nil

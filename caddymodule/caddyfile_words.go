@@ -195,7 +195,7 @@ func intSize(set func(*Transport, int)) func(*parser, *caddyfile.Dispenser) erro
 		if err != nil {
 			return err
 		}
-		if n < 1 || n > 1<<30 {
+		if n < 1 || n > maxBuffer {
 			return d.Errf("%s '%s' is out of range", word, d.Val())
 		}
 		set(p.t, int(n))

@@ -122,7 +122,7 @@ func (s *server) failures() []map[string]any {
 	var out []map[string]any
 	for line := range strings.Lines(s.logs()) {
 		var entry map[string]any
-		if strings.Contains(line, `"tunnel failed"`) && json.Unmarshal([]byte(line), &entry) == nil {
+		if strings.Contains(line, `"request failed"`) && json.Unmarshal([]byte(line), &entry) == nil {
 			out = append(out, entry)
 		}
 	}

@@ -46,7 +46,7 @@ func TestClientCertificate(t *testing.T) {
 			if res, _, err := s.do("GET", "/without/headers", nil, nil); err != nil || res.StatusCode != 502 {
 				t.Fatalf("without: %v %v", res, err)
 			}
-			if e := s.awaitLogged("tunnel failed"); !strings.HasPrefix(fmt.Sprint(e["code"]), "origin_") {
+			if e := s.awaitLogged("request failed"); !strings.HasPrefix(fmt.Sprint(e["code"]), "origin_") {
 				t.Errorf("logged %v", e)
 			}
 		})
@@ -97,7 +97,7 @@ func TestLegsShareNothing(t *testing.T) {
 			if res, _, err := s.do("GET", "/headers", nil, http.Header{"X-Sni": {"other.test"}}); err != nil || res.StatusCode != 502 {
 				t.Errorf("%v %v", res, err)
 			}
-			if e := s.awaitLogged("tunnel failed"); e["code"] != "origin_cert_name_mismatch" {
+			if e := s.awaitLogged("request failed"); e["code"] != "origin_cert_name_mismatch" {
 				t.Errorf("logged %v", e)
 			}
 			// So does no name at all.

@@ -68,6 +68,9 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 	}
 	t.pool = pool.New(t.poolOptions())
 	t.carriers = &tunnel.Carriers{MaxIdle: t.MaxIdentities}
+	if t.KeepAlive != nil {
+		t.carriers.IdleTimeout = time.Duration(t.KeepAlive.IdleConnTimeout)
+	}
 	for _, h := range t.way.hops {
 		if h.login.plain {
 			t.logger.Warn("a proxy's password stands in the config as plain text: {env.NAME} and {file./path} keep it out",
@@ -133,6 +136,11 @@ func (t *Transport) checkOptions() error {
 	if t.ReplayBytes < -1 || t.ReplayBytes > maxReplayBytes {
 		return fmt.Errorf("replay_bytes %d: allowed is -1 (off), 0 (the default) or up to 64 MiB: it is kept in memory", t.ReplayBytes)
 	}
+	for name, n := range map[string]int64{"write_buffer_size": int64(t.WriteBufferSize), "max_response_header_size": t.MaxResponseHeaderSize} {
+		if n > maxBuffer {
+			return fmt.Errorf("%s %d: allowed is up to 1 GiB", name, n)
+		}
+	}
 	for name, n := range map[string]int64{
 		"max_conns_per_host": int64(t.MaxConnsPerHost), "max_identities": int64(t.MaxIdentities),
 		"max_response_header_size": t.MaxResponseHeaderSize, "write_buffer_size": int64(t.WriteBufferSize),
@@ -145,6 +153,9 @@ func (t *Transport) checkOptions() error {
 	}
 	return nil
 }
+
+// maxBuffer bounds what one connection may hold in memory.
+const maxBuffer = 1 << 30
 
 // maxReplayBytes bounds what one request may hold in memory for its replay.
 const maxReplayBytes = 64 << 20

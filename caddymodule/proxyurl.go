@@ -50,12 +50,11 @@ func splitProxyURL(s string, expanded bool) (*proxyURL, error) {
 	if expanded {
 		tmpl = literal
 	}
-	if at := lastOutsideBraces(rest, '@', expanded); at >= 0 {
-		u.hasAuth = true
-		if err := u.splitUserinfo(rest[:at], tmpl, expanded); err != nil {
+	var userinfo string
+	if userinfo, rest, u.hasAuth = cutUserinfo(rest, expanded); u.hasAuth {
+		if err := u.splitUserinfo(userinfo, tmpl, expanded); err != nil {
 			return nil, err
 		}
-		rest = rest[at+1:]
 	}
 	if path, ok := strings.CutPrefix(rest, "unix/"); ok {
 		if !strings.HasPrefix(path, "/") {
@@ -65,8 +64,8 @@ func splitProxyURL(s string, expanded bool) (*proxyURL, error) {
 		return u, u.checkPlaceholders()
 	}
 	rest = strings.TrimSuffix(rest, "/")
-	if i := firstOutsideBraces(rest, "/?#", expanded); i >= 0 {
-		return nil, fmt.Errorf("a proxy has no path, query or fragment, but %q was given: %s", rest[i:], proxyURLForm)
+	if firstOutsideBraces(rest, "/?#", expanded) >= 0 {
+		return nil, errors.New("a proxy's URL has no path, query or fragment: " + proxyURLForm)
 	}
 	host, port, err := splitHostPort(rest, expanded)
 	if err != nil {
@@ -236,6 +235,22 @@ func (u *proxyURL) address(expand func(template) (string, error)) (network, addr
 	return u.network, net.JoinHostPort(host, port), nil
 }
 
+// cutUserinfo cuts what stands before the host. The path of a socket may hold an @.
+func cutUserinfo(s string, expanded bool) (userinfo, rest string, ok bool) {
+	const socket = "unix//"
+	if strings.HasPrefix(s, socket) {
+		return "", s, false
+	}
+	at := strings.Index(s, "@"+socket)
+	if at < 0 {
+		at = lastOutsideBraces(s, '@', expanded)
+	}
+	if at < 0 {
+		return "", s, false
+	}
+	return s[:at], s[at+1:], true
+}
+
 // firstOutsideBraces returns the index of the first of chars in s that is not part of a placeholder, or -1.
 func firstOutsideBraces(s, chars string, expanded bool) int {
 	for i := 0; i < len(s); i++ {
@@ -271,9 +286,6 @@ func displayName(rawURL string) string {
 	if i < 0 {
 		return rawURL
 	}
-	rest := rawURL[i+3:]
-	if at := lastOutsideBraces(rest, '@', false); at >= 0 {
-		rest = rest[at+1:]
-	}
+	_, rest, _ := cutUserinfo(rawURL[i+3:], false)
 	return rawURL[:i+3] + strings.TrimSuffix(rest, "/")
 }

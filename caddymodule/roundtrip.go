@@ -120,7 +120,7 @@ func (t *Transport) failed(req *http.Request, err error) error {
 		}
 		return err
 	}
-	t.logger.Warn("tunnel failed",
+	t.logger.Warn("request failed",
 		zap.String("code", e.Code),
 		zap.String("stage", e.Stage),
 		zap.String("hop", e.Hop),

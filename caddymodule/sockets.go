@@ -75,10 +75,8 @@ func localAddr(local string) (net.Addr, error) {
 	switch addr.Network {
 	case "tcp", "tcp4", "tcp6":
 		return net.ResolveTCPAddr(addr.Network, addr.JoinHostPort(0))
-	case "unix":
-		return net.ResolveUnixAddr(addr.Network, addr.JoinHostPort(0))
 	}
-	return nil, fmt.Errorf("network %s is not TCP", addr.Network)
+	return nil, fmt.Errorf("%s is not a TCP address", addr.Network)
 }
 
 func orDefault(d, def time.Duration) time.Duration {

@@ -23,6 +23,8 @@ func TestSplitProxyURL(t *testing.T) {
 		{url: "http://[2001:db8::1]:3128", dialect: "http", network: "tcp", addr: "[2001:db8::1]:3128"},
 		{url: "http://[2001:db8::1]", dialect: "http", network: "tcp", addr: "[2001:db8::1]:80"},
 		{url: "socks5://unix//run/x.sock", dialect: "socks5", network: "unix", addr: "/run/x.sock"},
+		{url: "socks5://unix//run/a@b.sock", dialect: "socks5", network: "unix", addr: "/run/a@b.sock"},
+		{url: "socks5://u:p@x@unix//run/a@b.sock", dialect: "socks5", network: "unix", addr: "/run/a@b.sock", auth: true, user: "u", password: "p@x"},
 		{url: "http://u:p@unix//run/x.sock", dialect: "http", network: "unix", addr: "/run/x.sock", auth: true, user: "u", password: "p"},
 		{url: "http://u@p", dialect: "http", network: "tcp", addr: "p:80", auth: true, user: "u"},
 		{url: "http://u:@p", dialect: "http", network: "tcp", addr: "p:80", auth: true, user: "u"},
