@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
-	"syscall"
-	"testing"
 	"time"
 
 	"github.com/caddytunnel/caddytunnel/testbed"
@@ -156,44 +154,4 @@ func (b *bed) expiredProxy() *testbed.Proxy {
 		Dialect: testbed.HTTPS, Authority: authority,
 		ConfigureTLS: func(cfg *tls.Config) { cfg.Certificates = []tls.Certificate{cert} },
 	})
-}
-
-// closedAddr is the address of a port that refuses connections. It is held, so that nobody else gets it.
-func closedAddr(t *testing.T) string {
-	t.Helper()
-	_, addr := bindSocket(t)
-	return addr
-}
-
-// blackhole is the address of a port that answers nobody: a listener that never accepts, with no more room for those
-// who wait. Empty where this host cannot make one.
-func blackhole(t *testing.T) string {
-	t.Helper()
-	fd, addr := bindSocket(t)
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
-	if !fillBacklog(t, addr) {
-		t.Log("no port of this host can be made unreachable")
-		return ""
-	}
-	return addr
-}
-
-// bindSocket makes a socket that has a port and does not listen on it.
-func bindSocket(t *testing.T) (fd int, addr string) {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fd, "127.0.0.1:" + strconv.Itoa(name.(*syscall.SockaddrInet4).Port)
 }

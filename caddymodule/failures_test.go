@@ -5,28 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/caddytunnel/caddytunnel/testbed"
 )
-
-// fillBacklog connects until connections are not taken any more, and reports whether that came about.
-func fillBacklog(t *testing.T, addr string) bool {
-	t.Helper()
-	for range 8 {
-		conn, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
-		if err != nil {
-			return true
-		}
-		t.Cleanup(func() { conn.Close() })
-	}
-	return false
-}
 
 // failureSite is a site's body with one path for each failure.
 func failureSite(b *bed, rows []failure, dns string) string {
