@@ -257,17 +257,13 @@ func TestProxyDiesInBody(t *testing.T) {
 		t.Run(string(dialect), func(t *testing.T) {
 			b := newBed(t)
 			p := b.proxy(testbed.ProxyConfig{Dialect: dialect, Authority: b.proxies["https"].Authority(), Misbehave: testbed.Misbehave{CutAfter: 40_000}})
-			protocols := bedProtocols
-			if dialect == testbed.H2 {
-				protocols = []string{"h1", "h1-cleartext"}
-			}
 			var site strings.Builder
-			for _, protocol := range protocols {
+			for _, protocol := range bedProtocols {
 				upstream, words := b.upstream(protocol)
 				site.WriteString(pathSite(protocol, upstream, "", b.trusting(p)+"\n"+words))
 			}
 			s := startGuarded(t, site.String())
-			for _, protocol := range protocols {
+			for _, protocol := range bedProtocols {
 				for _, framing := range []string{"length", "chunked"} {
 					res, got, err := s.do("GET", "/"+protocol+"/bytes/200000?framing="+framing, nil, nil)
 					if err == nil {

@@ -2,9 +2,14 @@ package h2c
 
 import (
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // closeGrace is how long closing TLS may take (it writes an alert) before the conn beneath is closed.
@@ -72,10 +77,23 @@ func (w *wire) rearm() {
 func (w *wire) Read(p []byte) (int, error) {
 	w.rearm()
 	n, err := w.Conn.Read(p)
-	if err != nil && w.isClosed() {
+	switch {
+	case err != nil && w.isClosed():
 		err = net.ErrClosed
+	case err != nil:
+		err = beneath(err)
 	}
 	return n, err
+}
+
+// beneath hides that the conn is itself a stream of HTTP/2. The engine takes a stream error of its reader for one of a
+// stream of its own, and reads on for ever.
+func beneath(err error) error {
+	var stream http2.StreamError
+	if errors.As(err, &stream) {
+		return fmt.Errorf("%w: the tunnel was reset: %v", syscall.ECONNRESET, stream.Code)
+	}
+	return err
 }
 
 // Write counts as progress: a long upload is not a silent peer.
