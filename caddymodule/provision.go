@@ -198,7 +198,7 @@ func (t *Transport) checkHandler(ctx caddy.Context) error {
 		return nil
 	}
 	for _, u := range handler.Upstreams {
-		if strings.HasPrefix(u.Dial, "unix") || strings.HasPrefix(u.Dial, "fd") && strings.Contains(u.Dial, "/") {
+		if addr, err := caddy.ParseNetworkAddress(u.Dial); err == nil && (addr.IsUnixNetwork() || addr.IsFdNetwork()) {
 			return fmt.Errorf("upstream %s is a socket of this host and cannot be reached through a proxy: write 'via direct'", u.Dial)
 		}
 	}
