@@ -2,48 +2,37 @@ package h2c
 
 import (
 	"context"
-	"net"
+	"io"
 	"testing"
 
 	"golang.org/x/net/http2"
 )
 
-// A nestedConn is a stream of another HTTP/2 connection, which resets it.
-type nestedConn struct {
-	net.Conn
-	reset chan struct{}
-}
-
-func (c *nestedConn) Read([]byte) (int, error) {
-	<-c.reset
-	return 0, http2.StreamError{StreamID: 99, Code: http2.ErrCodeCancel}
-}
-
-// TestResetBeneath resets the stream that carries a connection. The engine must not take it for one of its own streams.
+// TestResetBeneath resets the stream that carries a connection. The engine must not take it for one of its own streams
+// and read on for ever.
 func TestResetBeneath(t *testing.T) {
-	near, far := net.Pipe()
-	go func() {
-		for buf := make([]byte, 4096); ; {
-			if _, err := far.Read(buf); err != nil {
-				return
-			}
-		}
-	}()
-	nested := &nestedConn{Conn: near, reset: make(chan struct{})}
-	c, err := New(context.Background(), nested, nil)
+	reset := make(chan struct{})
+	outer := script(t, nil, func(p *peer) {
+		stream := p.request().StreamID
+		p.head(stream, false, ":status", "200")
+		<-reset
+		p.WriteRSTStream(stream, http2.ErrCodeCancel)
+		p.drain()
+	})
+	inner, err := New(context.Background(), connect(t, outer), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer far.Close()
-	defer c.Close()
-	reserve(t, c)
-	close(nested.reset)
-	res, err := c.RoundTrip(get(t))
+	defer inner.Close()
+	reserve(t, inner)
+	close(reset)
+	res, err := inner.RoundTrip(get(t))
 	if err == nil {
+		io.Copy(io.Discard, res.Body)
 		res.Body.Close()
 		t.Fatal("a response")
 	}
-	if c.Err() == nil {
+	if inner.Err() == nil {
 		t.Error("the connection is still usable")
 	}
 }
