@@ -89,8 +89,7 @@ func (w *wire) Read(p []byte) (int, error) {
 // beneath hides that the conn is itself a stream of HTTP/2. The engine takes a stream error of its reader for one of a
 // stream of its own, and reads on for ever.
 func beneath(err error) error {
-	var stream http2.StreamError
-	if errors.As(err, &stream) {
+	if stream, ok := errors.AsType[http2.StreamError](err); ok {
 		return fmt.Errorf("%w: the tunnel was reset: %v", syscall.ECONNRESET, stream.Code)
 	}
 	return err
