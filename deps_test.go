@@ -59,14 +59,18 @@ var imports = map[string][]edge{
 		{"", "measures the whole"}, {"caddymodule", "measures the whole"}, peers, caddy, wire, inflate, brotli,
 	}, rooms...),
 
-	"testbed/peers": {},
-	"testbed/leak":  {},
-	"cmd":           {{"", "the module"}, caddy},
+	"testbed/peers":  {},
+	"testbed/leak":   {},
+	"testbed/script": {wire},
+	"cmd":            {{"", "the module"}, caddy},
 }
 
 // testImports is what test files may import besides: their own package is always allowed.
 var testImports = map[string][]edge{
-	"*":           {peers, {"testbed/peers", "real proxies to test against"}, {"testbed/leak", "goroutines that tests leave"}, wire},
+	"*": {
+		peers, {"testbed/peers", "real proxies to test against"}, {"testbed/script", "scripted peers to test against"},
+		{"testbed/leak", "goroutines that tests leave"}, wire,
+	},
 	"pool":        {{"h1c", "connections to keep"}, {"h2c", "connections to share"}},
 	"caddymodule": {inflate, brotli},
 	"cmd":         {{"caddymodule", "its configuration"}},
