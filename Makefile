@@ -16,7 +16,7 @@ TARGETS      = linux/386 linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64
 FIND_MISSING = PATH="$$PATH:/usr/sbin:/usr/local/sbin:/sbin"; missing=; \
 	for p in $(PEERS); do command -v $$p >/dev/null || missing="$$missing $$p"; done
 
-.PHONY: help build demo test peers lint cross bodies fuzz clean
+.PHONY: help build demo test peers lint cross cases undo bodies fuzz clean
 
 help:
 	@echo 'make build   bin/caddy: Caddy with the tunnel transport'
@@ -25,6 +25,8 @@ help:
 	@echo 'make peers   install the real proxies that the tests use (Debian, as root)'
 	@echo 'make lint    gofmt, go mod tidy and golangci-lint'
 	@echo 'make cross   go vet for other systems'
+	@echo 'make cases   the tests of docs/cases.md, one by one'
+	@echo 'make undo    undo the fixes of those cases in turn, and see their tests fail'
 	@echo 'make bodies  bodies of 256 MiB, and the memory they take'
 	@echo 'make fuzz    every fuzz target for FUZZTIME (default 30s)'
 	@echo 'make clean   remove bin and .cache'
@@ -84,6 +86,13 @@ cross:
 		echo "go vet for $$t"; \
 		CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet ./... || exit 1; \
 	done
+
+# The exit status and the last line say how many of the cases pass.
+cases:
+	@$(GO) run ./cmd/cases
+
+undo:
+	@$(GO) run ./cmd/cases -undo
 
 bodies:
 	TUNNEL_BODIES=1 $(GO) test -count=1 -timeout 30m -v -run '^TestBodies256MiB$$' ./caddymodule/...
