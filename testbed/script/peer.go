@@ -58,8 +58,8 @@ func (c Config) Listen(t testing.TB, scripts ...string) *Peer {
 	return p
 }
 
-// Dialer returns a dial function whose connections are in memory ([net.Pipe], so that every write waits for its reader)
-// and are given scripts as those of [Config.Listen]. In a synctest bubble it must be called inside.
+// Dialer returns a dial function whose connections are in memory and are given scripts as those of
+// [Config.Listen]. In a synctest bubble it must be called inside.
 func (c Config) Dialer(t testing.TB, scripts ...string) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	t.Helper()
 	p := newPeer(t, c, scripts)
@@ -68,7 +68,7 @@ func (c Config) Dialer(t testing.TB, scripts ...string) func(ctx context.Context
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		near, far := net.Pipe()
+		near, far := memory()
 		p.serve(far)
 		return near, nil
 	}

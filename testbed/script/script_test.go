@@ -65,7 +65,7 @@ func TestDepartures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				near, far := net.Pipe()
+				near, far := memory()
 				go test.client(near)
 				err := newPlayer(far, Config{}, nil).play(mustParse(t, test.script)[0])
 				if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
@@ -225,7 +225,7 @@ func TestHTTP2(t *testing.T) {
 // TestUnfinished stops a peer in the midst of scripts: only those that hold the connection may be.
 func TestUnfinished(t *testing.T) {
 	for script, holds := range map[string]bool{"-> rest": true, "-> eof": true, "-> 5 bytes": false, "wait 1h": false} {
-		near, far := net.Pipe()
+		near, far := memory()
 		done := make(chan struct{})
 		ended := make(chan error)
 		p := newPlayer(far, Config{}, done)
