@@ -2,117 +2,15 @@ package tunnel
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/caddytunnel/caddytunnel/testbed"
 	"github.com/caddytunnel/caddytunnel/tlsuser"
 )
-
-func TestConnectReply(t *testing.T) {
-	const ok = "HTTP/1.1 200 OK\r\n\r\n"
-	tests := map[string]struct {
-		answer []string
-		code   Code // empty: the tunnel opens, and begins with first
-		status int
-		first  string
-	}{
-		"plain":                           {answer: []string{ok}},
-		"C01_chunked":                     {answer: []string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nab"}, first: "4\r\nab"},
-		"C01_length":                      {answer: []string{"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabcdef"}, first: "abcdef"},
-		"C01_two_lengths":                 {answer: []string{"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcdef"}, first: "abcdef"},
-		"C02_first_bytes_in_same_segment": {answer: []string{ok + "hello world"}, first: "hello world"},
-		"C02_more_than_a_buffer":          {answer: []string{ok + strings.Repeat("x", 100_000)}, first: strings.Repeat("x", 100_000)},
-		"C03_bytewise":                    {answer: bytewise(ok + "SSH-2.0"), first: "SSH-2.0"},
-		"C03_last_line_feed_alone":        {answer: []string{"HTTP/1.1 200 OK\r\nX: y\r\n\r", "\n", "z"}, first: "z"},
-		"bare_line_feeds":                 {answer: []string{"HTTP/1.1 200 OK\nX: y\n\nz"}, first: "z"},
-		"C04_201":                         {answer: []string{"HTTP/1.1 201 Created\r\n\r\n"}},
-		"C04_204":                         {answer: []string{"HTTP/1.1 204 No Content\r\n\r\nx"}, first: "x"},
-		"C04_299":                         {answer: []string{"HTTP/1.1 299 Odd\r\n\r\n"}},
-		"C15_HTTP_1.0":                    {answer: []string{"HTTP/1.0 200 Connection established\r\n\r\n"}},
-		"C15_no_reason":                   {answer: []string{"HTTP/1.1 200\r\n\r\n"}},
-		"C15_empty_reason":                {answer: []string{"HTTP/1.1 200 \r\n\r\n"}},
-		"V18_interim_then_200":            {answer: []string{"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok + "z"}, first: "z"},
-		"interim_replies_bytewise":        {answer: bytewise("HTTP/1.1 102 Processing\r\n\r\n" + ok + "z"), first: "z"},
-		"any_field":                       {answer: []string{"HTTP/1.1 200 OK\r\nno colon\r\n: x\r\n folded\r\n\r\nz"}, first: "z"},
-		"head_of_32_KiB":                  {answer: []string{headOf(maxHead), "z"}, first: "z"},
-
-		"C06_302":                    {answer: []string{"HTTP/1.1 302 Found\r\nLocation: http://evil/\r\n\r\n"}, code: ProxyConnectRefused, status: 302},
-		"C06_403":                    {answer: []string{"HTTP/1.1 403 Forbidden\r\nSet-Cookie: a=b\r\nContent-Length: 4\r\n\r\n<p/>"}, code: ProxyConnectRefused, status: 403},
-		"C07_401":                    {answer: []string{"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic\r\n\r\n"}, code: ProxyConnectRefused, status: 401},
-		"C08_407_cut":                {answer: []string{"HTTP/1.1 407 Auth\r\nProxy-Authenticate: Basic\r\n"}, code: ProxyAuthRequired, status: 407},
-		"C09_407_length_and_chunks":  {answer: []string{"HTTP/1.1 407 Auth\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"}, code: ProxyAuthRequired, status: 407},
-		"101":                        {answer: []string{"HTTP/1.1 101 Switching Protocols\r\n\r\n"}, code: ProxyConnectRefused, status: 101},
-		"502":                        {answer: []string{"HTTP/1.1 502 Bad Gateway\r\n\r\n"}, code: ProxyConnectRefused, status: 502},
-		"999":                        {answer: []string{"HTTP/1.1 999 \r\n\r\n"}, code: ProxyConnectRefused, status: 999},
-		"after_an_interim_reply":     {answer: []string{"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 504 Timeout\r\n\r\n"}, code: ProxyConnectRefused, status: 504},
-		"C11_HTML":                   {answer: []string{"<html><h1>It works</h1>"}, code: ProxyNotHTTP},
-		"C11_TLS":                    {answer: []string{"\x15\x03\x01\x00\x02\x02\x16"}, code: ProxyNotHTTP},
-		"C11_SOCKS":                  {answer: []string{"\x05\xff"}, code: ProxyNotHTTP},
-		"C11_SOCKS4":                 {answer: []string{"\x00\x5b"}, code: ProxyNotHTTP},
-		"C11_banner":                 {answer: []string{"SSH-2.0-OpenSSH\r\n"}, code: ProxyNotHTTP},
-		"nonsense_behind_an_interim": {answer: []string{"HTTP/1.1 100 Continue\r\n\r\nHello"}, code: ProxyNotHTTP},
-		"HTTP_2":                     {answer: []string{"HTTP/2 200\r\n\r\n"}, code: ProxyNotHTTP},
-		"two_digits":                 {answer: []string{"HTTP/1.1 20\r\n\r\n"}, code: ProxyReplyMalformed},
-		"four_digits":                {answer: []string{"HTTP/1.1 2000 OK\r\n\r\n"}, code: ProxyReplyMalformed},
-		"no_digits":                  {answer: []string{"HTTP/1.1 OK!\r\n\r\n"}, code: ProxyReplyMalformed},
-		"sign":                       {answer: []string{"HTTP/1.1 +20 OK\r\n\r\n"}, code: ProxyReplyMalformed},
-		"status_099":                 {answer: []string{"HTTP/1.1 099 OK\r\n\r\n"}, code: ProxyReplyMalformed},
-		"minor_version":              {answer: []string{"HTTP/1.x 200 OK\r\n\r\n"}, code: ProxyReplyMalformed},
-		"head_over_32_KiB":           {answer: []string{headOf(maxHead + 1)}, code: ProxyReplyTooLarge},
-		"C13_one_huge_field":         {answer: []string{"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20)}, code: ProxyReplyTooLarge},
-		"C13_many_fields":            {answer: []string{"HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 1<<17)}, code: ProxyReplyTooLarge},
-		"C13_many_interim_replies":   {answer: []string{strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 1<<15)}, code: ProxyReplyTooLarge},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			p := listen(t, func(conn net.Conn) {
-				httpScript(tt.answer...)(conn)
-				conn.(*net.TCPConn).CloseWrite()
-			})
-			conn, err := dial(Hop{Dialect: HTTP, Addr: p.addr})
-			if tt.code != "" {
-				if e := wantCode(t, err, tt.code); e.Status != tt.status || conn != nil || e.Stage != StageConnect {
-					t.Errorf("status %d at %s, conn %v; want %d", e.Status, e.Stage, conn, tt.status)
-				}
-				p.awaitClosed(t)
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			if got, err := io.ReadAll(conn); err != nil || string(got) != tt.first {
-				t.Errorf("the tunnel begins with %.40q (%d bytes, %v), want %.40q", got, len(got), err, tt.first)
-			}
-		})
-	}
-}
-
-// headOf is a reply's head of n bytes.
-func headOf(n int) string {
-	const begin, end = "HTTP/1.1 200 OK\r\nX: ", "\r\n\r\n"
-	return begin + strings.Repeat("x", n-len(begin)-len(end)) + end
-}
-
-func TestProxyThatCloses(t *testing.T) {
-	for name, answer := range map[string]string{"C10_at_once": "", "in_the_status": "HTTP/1.1 20", "in_the_head": "HTTP/1.1 200 OK\r\nX: y\r\n"} {
-		t.Run(name, func(t *testing.T) {
-			p := listen(t, func(conn net.Conn) {
-				httpScript(answer)(conn)
-				conn.Close()
-			})
-			_, err := dial(Hop{Dialect: HTTP, Addr: p.addr})
-			wantCode(t, err, ProxyClosed)
-		})
-	}
-}
 
 func TestConnectRequest(t *testing.T) {
 	tests := map[string]struct {
@@ -144,24 +42,6 @@ func TestConnectRequest(t *testing.T) {
 			conn.Close()
 			if request := <-got; request != tt.want {
 				t.Errorf("request:\n%q\nwant:\n%q", request, tt.want)
-			}
-		})
-	}
-}
-
-// C26: nothing may follow the request before the tunnel is open.
-func TestC26_NothingIsSentEarly(t *testing.T) {
-	for _, dialect := range []testbed.Dialect{testbed.HTTP, testbed.HTTPS, testbed.SOCKS5} {
-		t.Run(string(dialect), func(t *testing.T) {
-			p := startProxy(t, testbed.ProxyConfig{Dialect: dialect})
-			conn, err := (&Dialer{Hops: []Hop{hopTo(p)}}).DialContext(context.Background(), "tcp", startEcho(t, ""))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			wantEcho(t, conn, "", "x")
-			if p.Seen()[0].Early {
-				t.Error("bytes came before the answer")
 			}
 		})
 	}
@@ -235,36 +115,3 @@ func TestTLSToProxyFails(t *testing.T) {
 		}
 	}
 }
-
-func TestReadReplyMakesNoFuss(t *testing.T) {
-	const reply = "HTTP/1.1 200 OK\r\nA: b\r\n\r\nrest"
-	for name, r := range map[string]io.Reader{
-		"error_with_the_bytes": iotest.DataErrReader(strings.NewReader(reply)),
-		"empty_reads":          &lazy{r: strings.NewReader(reply)},
-	} {
-		status, behind, err := readReply(r)
-		if status != 200 || err != nil || !bytes.HasPrefix([]byte("rest"), behind) {
-			t.Errorf("%s: %d, %q, %v", name, status, behind, err)
-		}
-	}
-	if _, _, err := readReply(nothing{}); err != io.ErrNoProgress {
-		t.Errorf("a reader that gives nothing: %v", err)
-	}
-}
-
-// lazy gives a byte every other read.
-type lazy struct {
-	r  io.Reader
-	on bool
-}
-
-func (l *lazy) Read(p []byte) (int, error) {
-	if l.on = !l.on; l.on {
-		return 0, nil
-	}
-	return l.r.Read(p[:1])
-}
-
-type nothing struct{}
-
-func (nothing) Read([]byte) (int, error) { return 0, nil }
