@@ -36,17 +36,17 @@ func TestCapPassThrough(t *testing.T) {
 		} {
 			t.Run("B18_"+name, func(t *testing.T) {
 				calls := 0
-				g := &body.Guard{MaxBytes: limit, OnCap: func(*body.TooLargeError) { calls++ }}
+				g := &body.Guard{MaxBytes: limit, OnError: func(error) { calls++ }}
 				for _, n := range []int{0, 1, limit - 1, limit} {
 					got, err := readAll(t, guarded(t, g, "", wrap(bytes.NewReader(plain[:n]))), size)
 					if err != nil || !bytes.Equal(got, plain[:n]) || calls != 0 {
-						t.Fatalf("%d bytes: read %d, %v, %d calls of OnCap", n, len(got), err, calls)
+						t.Fatalf("%d bytes: read %d, %v, %d calls of OnError", n, len(got), err, calls)
 					}
 				}
 				for i, n := range []int{limit + 1, limit + 5000} {
 					got, over := overCap(t, guarded(t, g, "", wrap(bytes.NewReader(plain[:n]))), size)
 					if !bytes.Equal(got, plain[:limit]) || *over != (body.TooLargeError{Limit: limit, Wire: true}) || calls != i+1 {
-						t.Fatalf("%d bytes: read %d, %+v, %d calls of OnCap", n, len(got), over, calls)
+						t.Fatalf("%d bytes: read %d, %+v, %d calls of OnError", n, len(got), over, calls)
 					}
 				}
 			})
@@ -71,15 +71,15 @@ func TestCapDecoded(t *testing.T) {
 			t.Run("B18_"+v.name, func(t *testing.T) {
 				calls := 0
 				g := decoding(limit)
-				g.OnCap = func(*body.TooLargeError) { calls++ }
+				g.OnError = func(error) { calls++ }
 				got, err := readAll(t, guarded(t, g, v.header, bytes.NewReader(v.encode(plain[:limit]))), size)
 				if err != nil || !bytes.Equal(got, plain[:limit]) || calls != 0 {
-					t.Fatalf("exactly the cap: read %d bytes, %v, %d calls of OnCap", len(got), err, calls)
+					t.Fatalf("exactly the cap: read %d bytes, %v, %d calls of OnError", len(got), err, calls)
 				}
 				for i, n := range []int{limit + 1, limit + 5000} {
 					got, over := overCap(t, guarded(t, g, v.header, bytes.NewReader(v.encode(plain[:n]))), size)
 					if !bytes.Equal(got, plain[:limit]) || *over != (body.TooLargeError{Limit: limit}) || calls != i+1 {
-						t.Fatalf("%d bytes: read %d, %+v, %d calls of OnCap", n, len(got), over, calls)
+						t.Fatalf("%d bytes: read %d, %+v, %d calls of OnError", n, len(got), over, calls)
 					}
 				}
 			})
@@ -114,14 +114,14 @@ func TestCapEncoded(t *testing.T) {
 			const limit = 100_000
 			calls := 0
 			g := decoding(limit)
-			g.OnCap = func(*body.TooLargeError) { calls++ }
+			g.OnError = func(error) { calls++ }
 			var source io.Reader = &endless{data: test.data}
 			if test.coding == "br" {
 				source = io.MultiReader(strings.NewReader("\x0c"), source)
 			}
 			got, over := overCap(t, guarded(t, g, test.coding, source), 4096)
 			if len(got) != 0 || *over != (body.TooLargeError{Limit: limit, Wire: true}) || calls != 1 {
-				t.Fatalf("read %d bytes, %+v, %d calls of OnCap", len(got), over, calls)
+				t.Fatalf("read %d bytes, %+v, %d calls of OnError", len(got), over, calls)
 			}
 		})
 	}
@@ -249,8 +249,12 @@ func TestDeclaredLength(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			test.guard.OnCap = func(*body.TooLargeError) { t.Error("OnCap called") }
-			res := respond(test.coding, iotest.ErrReader(errors.New("read before the answer was decided")))
+			test.guard.OnError = func(error) { t.Error("OnError called") }
+			var source io.Reader = bytes.NewReader(variantOf("gzip").encode(page(100)))
+			if test.want {
+				source = iotest.ErrReader(errors.New("read before the answer was decided"))
+			}
+			res := respond(test.coding, source)
 			res.StatusCode, res.ContentLength = test.status, test.length
 			res.Header.Set("Content-Type", test.kind)
 			before, original := res.Header.Clone(), res.Body

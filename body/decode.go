@@ -1,7 +1,6 @@
 package body
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -19,13 +18,15 @@ type decoded struct {
 	source meter
 	stages []*stage
 	out    meter
+	begun  []byte // decoded by begin, not yet read
 	err    error
 	res    *http.Response // whose trailers lose their digests at the end
-	onCap  func(*TooLargeError)
+
+	onError func(error)
 }
 
-func newDecoded(res *http.Response, codings []Coding, limit int64, onCap func(*TooLargeError)) *decoded {
-	b := &decoded{body: res.Body, res: res, onCap: onCap}
+func newDecoded(res *http.Response, codings []Coding, limit int64) *decoded {
+	b := &decoded{body: res.Body, res: res}
 	b.source = newMeter(res.Body, limit, true)
 	in := &b.source
 	for i, c := range slices.Backward(codings) {
@@ -39,27 +40,50 @@ func newDecoded(res *http.Response, codings []Coding, limit int64, onCap func(*T
 	return b
 }
 
+// begin decodes the first bytes, which Read will give. It returns the error that comes with or before them.
+func (b *decoded) begin() error {
+	buf := make([]byte, beginBytes)
+	for {
+		n, _, err := b.read(buf)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if n > 0 || err == io.EOF {
+			b.begun = buf[:n]
+			return nil
+		}
+	}
+}
+
+// beginBytes is the most bytes that begin decodes.
+const beginBytes = 512
+
 func (b *decoded) Read(p []byte) (int, error) {
-	n, over, err := b.read(p)
-	if over != nil && b.onCap != nil {
-		b.onCap(over)
+	n, failed, err := b.read(p)
+	if failed && b.onError != nil {
+		b.onError(err)
 	}
 	return n, err
 }
 
-// read returns in over the cap's error once, in the call that runs into it.
-func (b *decoded) read(p []byte) (n int, over *TooLargeError, err error) {
+// read reports in failed, once, that the body cannot be read to its end.
+func (b *decoded) read(p []byte) (n int, failed bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed.Load() {
-		return 0, nil, http.ErrBodyReadAfterClose
+		return 0, false, http.ErrBodyReadAfterClose
+	}
+	if len(b.begun) > 0 {
+		n = copy(p, b.begun)
+		b.begun = b.begun[n:]
+		return n, false, nil
 	}
 	if b.err != nil || len(p) == 0 {
-		return 0, nil, b.err
+		return 0, false, b.err
 	}
 	n, err = b.out.Read(p)
 	if err == nil {
-		return n, nil, nil
+		return n, false, nil
 	}
 	if err == io.EOF {
 		dropDigests(b.res.Trailer)
@@ -69,10 +93,10 @@ func (b *decoded) read(p []byte) (n int, over *TooLargeError, err error) {
 	} else if b.closed.Load() {
 		err = http.ErrBodyReadAfterClose
 	} else {
-		errors.As(err, &over)
+		failed = true
 	}
 	b.err, b.stages, b.source, b.out = err, nil, meter{}, meter{}
-	return n, over, err
+	return n, failed, err
 }
 
 // Close closes the body beneath, which ends a Read that waits for it. Later calls do nothing.

@@ -30,8 +30,8 @@
 //
 // # Caps
 //
-// Exactly the cap passes. One byte more is a *TooLargeError: from Guard.Response when the declared length says so,
-// else from the Read that finds it, after exactly as many bytes as the cap. Where bodies are decoded, the encoded bytes
+// Exactly the cap passes. One byte more is a *TooLargeError: from Guard.Response when the declared length says so, or
+// the first bytes of a decoded body of declared length; else from the Read that finds it, after exactly as many bytes as the cap. Where bodies are decoded, the encoded bytes
 // are capped at the same number on their own, between stacked codings too: members that produce nothing can go on
 // for ever. Errors of Read are sticky.
 //

@@ -11,7 +11,19 @@ type Code string
 const (
 	CodeTooLarge     Code = "body_too_large"     // TooLargeError
 	CodeDecodeFailed Code = "body_decode_failed" // DecodeError
+	CodeIncomplete   Code = "body_incomplete"    // any other: the body beneath failed before its end
 )
+
+// CodeOf returns the code of an error of a guarded body's Read, or of Guard.Response.
+func CodeOf(err error) Code {
+	if e, ok := errors.AsType[interface {
+		error
+		Code() Code
+	}](err); ok {
+		return e.Code()
+	}
+	return CodeIncomplete
+}
 
 // A TooLargeError says that a body has more bytes than its cap allows.
 type TooLargeError struct {

@@ -33,7 +33,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		g := decoding(int64(limit))
 		calls := 0
-		g.OnCap = func(*body.TooLargeError) { calls++ }
+		g.OnError = func(error) { calls++ }
 		b := guarded(t, g, v.header, bytes.NewReader(data))
 		got, err := readAll(t, b, int(size))
 		if len(got) > int(limit) {
@@ -43,8 +43,8 @@ func FuzzDecode(f *testing.F) {
 		var failed *body.DecodeError
 		tooLarge := errors.As(err, &over)
 		switch {
-		case tooLarge != (calls == 1) || calls > 1:
-			t.Fatalf("%d calls of OnCap, error %v", calls, err)
+		case (err != nil) != (calls == 1) || calls > 1:
+			t.Fatalf("%d calls of OnError, error %v", calls, err)
 		case err == nil:
 			wantSticky(t, b, io.EOF)
 		case !tooLarge && !errors.As(err, &failed):

@@ -21,9 +21,10 @@ type Guard struct {
 	// Nil: nothing is offered, and bytes pass as they are.
 	Decode []Coding
 
-	// OnCap, if not nil, is called when a body turns out to be over its cap while it is read: once a response, from
-	// the goroutine that reads. Declared lengths over the cap are reported by Response alone. It must not read the body.
-	OnCap func(*TooLargeError)
+	// OnError, if not nil, is called when the Read of a body fails, and not because the body was closed: once a response,
+	// from the goroutine that reads. CodeOf says what it is. What Response returns is not reported again. It must not
+	// read the body.
+	OnError func(error)
 }
 
 // Request prepares the header of a request that is about to be sent, which must be the caller's own copy, and reports
@@ -48,16 +49,21 @@ func (g *Guard) Request(h http.Header) bool {
 }
 
 // Response puts res.Body behind the Guard and edits the fields that decoding changes. req is the request as it was
-// sent or as it was before Request: both say the same. A declared length over the cap is returned as *TooLargeError:
-// then nothing of res was read or changed, and closing it is the caller's. Otherwise the error is nil, and closing
-// res.Body, also while a Read is under way, closes the body beneath.
+// sent or as it was before Request: both say the same. After an error res is as it was, and closing it is the
+// caller's. A declared length over the cap is such an error, a *TooLargeError, and nothing was read then. Where a body of
+// declared length is decoded, Response waits for its first bytes, so that their errors are found while another answer
+// can be given; of other bodies, event streams and gRPC nothing is read. Without an error, closing res.Body, also while a Read is under
+// way, closes the body beneath.
 //
 // The new body's Read returns what is there instead of filling the buffer. Its errors are sticky: *TooLargeError,
 // *DecodeError, or the error of the body beneath as it is. io.EOF means that the body beneath ended too, so res.Trailer
 // is filled.
 func (g *Guard) Response(req *http.Request, res *http.Response) error {
 	switch res.StatusCode {
-	case http.StatusSwitchingProtocols, http.StatusNoContent, http.StatusNotModified:
+	case http.StatusSwitchingProtocols, http.StatusNoContent:
+		return nil
+	case http.StatusNotModified:
+		g.notModified(req, res)
 		return nil
 	}
 	codings := g.undoable(req, res)
@@ -71,16 +77,22 @@ func (g *Guard) Response(req *http.Request, res *http.Response) error {
 	if limit >= 0 && res.ContentLength > limit {
 		return &TooLargeError{Limit: limit, Declared: res.ContentLength, Wire: true}
 	}
-	declared := res.ContentLength
+	empty := res.Body == nil || res.Body == http.NoBody || res.ContentLength == 0
+	switch {
+	case codings != nil && !empty:
+		b := newDecoded(res, codings, limit)
+		if res.ContentLength > 0 && !endless(res.Header) {
+			if err := b.begin(); err != nil {
+				return err
+			}
+		}
+		b.onError = g.OnError
+		res.Body = b
+	case !empty && (limit >= 0 || g.OnError != nil):
+		res.Body = newPassed(res.Body, limit, g.OnError)
+	}
 	if codings != nil {
 		editHeader(res)
-	}
-	switch {
-	case res.Body == nil || res.Body == http.NoBody || declared == 0:
-	case codings != nil:
-		res.Body = newDecoded(res, codings, limit, g.OnCap)
-	case limit >= 0:
-		res.Body = newCapped(res.Body, limit, g.OnCap)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ var digests = [...]string{"Content-Md5", "Digest", "Content-Digest", "Repr-Diges
 
 // undoable returns the codings of a response in the order they were applied, or nil when its bytes must stay.
 func (g *Guard) undoable(req *http.Request, res *http.Response) []Coding {
-	if len(g.Decode) == 0 || res.StatusCode == http.StatusPartialContent {
+	if res.StatusCode == http.StatusPartialContent || !g.mayDecode(req, res) {
 		return nil
 	}
 	var codings []Coding
@@ -29,10 +29,31 @@ func (g *Guard) undoable(req *http.Request, res *http.Response) []Coding {
 		}
 		codings = append(codings, c)
 	}
-	if codings == nil || noTransform(res.Header) || noTransform(req.Header) || wantsIdentity(req.Header) {
-		return nil
-	}
 	return codings
+}
+
+// mayDecode reports whether the answer to a request may be decoded, whatever codings it has.
+func (g *Guard) mayDecode(req *http.Request, res *http.Response) bool {
+	return len(g.Decode) > 0 && !noTransform(res.Header) && !noTransform(req.Header) && !wantsIdentity(req.Header)
+}
+
+// notModified edits the fields of a 304 as those of the 200 would be that it stands for: a cache puts them in their place
+// (RFC 9111 section 4.3.4). A 304 seldom says which coding the 200 has. So an entity tag that the client does not hold as it is
+// becomes weak: if the client holds the weak one, it had that from a decoded 200.
+func (g *Guard) notModified(req *http.Request, res *http.Response) {
+	if !g.mayDecode(req, res) {
+		return
+	}
+	if res.Header.Get("Content-Encoding") == "" {
+		if tag := res.Header.Get("ETag"); tag != "" && !slices.Contains(slices.Collect(elements(req.Header, "If-None-Match")), tag) {
+			weaken(res.Header)
+		}
+		return
+	}
+	if g.undoable(req, res) != nil {
+		editHeader(res)
+		res.Header.Del("Content-Length")
+	}
 }
 
 // editHeader makes the fields of a response fit its decoded body.
@@ -42,15 +63,20 @@ func editHeader(res *http.Response) {
 	h.Del("Accept-Ranges")
 	dropDigests(h)
 	dropDigests(res.Trailer)
-	if tag := h.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
-		h.Set("ETag", "W/"+tag)
-	}
+	weaken(h)
 	res.Uncompressed = true
 	if res.ContentLength == 0 {
 		return // nothing decodes to nothing: the length still fits
 	}
 	h.Del("Content-Length")
 	res.ContentLength = -1
+}
+
+// weaken makes an entity tag weak: other bytes than the origin's, with the same meaning (RFC 9110 section 8.8.1).
+func weaken(h http.Header) {
+	if tag := h.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
+		h.Set("ETag", "W/"+tag)
+	}
 }
 
 func dropDigests(h http.Header) {

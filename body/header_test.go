@@ -99,7 +99,6 @@ func TestUntouched(t *testing.T) {
 		"not_wanted": func(g *body.Guard, _ *http.Request, _ *http.Response) { g.Decode = []body.Coding{body.Zstd} },
 		"partial":    func(_ *body.Guard, _ *http.Request, res *http.Response) { res.StatusCode = 206 },
 		"B11_204":    func(_ *body.Guard, _ *http.Request, res *http.Response) { res.StatusCode = 204 },
-		"B11_304":    func(_ *body.Guard, _ *http.Request, res *http.Response) { res.StatusCode = 304 },
 		"upgrade":    func(_ *body.Guard, _ *http.Request, res *http.Response) { res.StatusCode = 101 },
 		"no-transform": func(_ *body.Guard, _ *http.Request, res *http.Response) {
 			res.Header.Set("Cache-Control", "no-transform")

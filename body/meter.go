@@ -3,6 +3,7 @@ package body
 import (
 	"io"
 	"math"
+	"sync/atomic"
 )
 
 // A meter counts the bytes of r and lets no more than its cap through. Its errors are sticky.
@@ -12,8 +13,7 @@ type meter struct {
 	over *TooLargeError // the error of one byte more
 	err  error
 
-	any     bool // at least one byte passed
-	crossed bool // err is over
+	any bool // at least one byte passed
 }
 
 // newMeter returns a meter with a cap of limit bytes; negative: none. wire is what its error says was counted.
@@ -34,7 +34,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	}
 	n, err := m.r.Read(p)
 	if int64(n) > m.left {
-		n, err, m.crossed = int(m.left), m.over, true
+		n, err = int(m.left), m.over
 	}
 	m.left -= int64(n)
 	m.any = m.any || n > 0
@@ -50,24 +50,28 @@ func (m *meter) failed() error {
 	return m.err
 }
 
-// capped is a body that passes as it is, up to its cap.
-type capped struct {
+// passed is a body that passes as it is, up to its cap.
+type passed struct {
 	meter
-	body  io.ReadCloser
-	onCap func(*TooLargeError) // nil once it was called
+	body    io.ReadCloser
+	closed  atomic.Bool
+	onError func(error) // nil once it was called
 }
 
-func newCapped(body io.ReadCloser, limit int64, onCap func(*TooLargeError)) *capped {
-	return &capped{meter: newMeter(body, limit, true), body: body, onCap: onCap}
+func newPassed(body io.ReadCloser, limit int64, onError func(error)) *passed {
+	return &passed{meter: newMeter(body, limit, true), body: body, onError: onError}
 }
 
-func (c *capped) Read(p []byte) (int, error) {
-	n, err := c.meter.Read(p)
-	if c.crossed && c.onCap != nil {
-		c.onCap(c.over)
-		c.onCap = nil
+func (b *passed) Read(p []byte) (int, error) {
+	n, err := b.meter.Read(p)
+	if err != nil && err != io.EOF && b.onError != nil && !b.closed.Load() {
+		b.onError(err)
+		b.onError = nil
 	}
 	return n, err
 }
 
-func (c *capped) Close() error { return c.body.Close() }
+func (b *passed) Close() error {
+	b.closed.Store(true)
+	return b.body.Close()
+}

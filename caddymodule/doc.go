@@ -27,8 +27,9 @@
 //   - placeholder_failed, proxy_protocol, upstream_network, no_upstream: what was configured cannot be used for this request.
 //   - pool_wait: no connection came free, with max_conns_per_host.
 //   - request_invalid, request_body_too_large (413): the client's request.
-//   - body_too_large: the response met max_body_bytes. body_decode_failed: it is not what its Content-Encoding says. The latter
-//     stands in the error that reverse_proxy logs, as the response has begun.
+//   - body_too_large: the response met max_body_bytes. body_decode_failed: it is not what its Content-Encoding says.
+//     body_incomplete: the origin, or the way to it, broke off before its end. The response has begun by then, with few
+//     exceptions, and the client's message is aborted.
 //
 // Where no status is named the client gets 502, or 504 if something took too long.
 //

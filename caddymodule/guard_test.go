@@ -41,7 +41,7 @@ func TestCapDeclared(t *testing.T) {
 			if n := len(b.origin.Requests()) - before; n != 1 {
 				t.Errorf("the origin was asked %d times: an answer over the cap is not to be retried", n)
 			}
-			if e := s.awaitLogged("response body over max_body_bytes"); e["code"] != "body_too_large" || e["level"] != "warn" {
+			if e := s.awaitLogged("response body failed"); e["code"] != "body_too_large" || e["level"] != "warn" {
 				t.Errorf("logged %v", e)
 			}
 			if res, _, err := s.do("HEAD", "/bytes/65537?framing=length", nil, nil); err != nil || res.StatusCode != 200 {
@@ -74,7 +74,7 @@ func TestCapMidStream(t *testing.T) {
 				if code := exit.ExitCode(); code != 18 && code != 56 && code != 92 {
 					t.Errorf("curl exits with %d: %s", code, out)
 				}
-				if e := s.awaitLogged("response body over max_body_bytes"); e["code"] != "body_too_large" {
+				if e := s.awaitLogged("response body failed"); e["code"] != "body_too_large" {
 					t.Errorf("logged %v", e)
 				}
 			})

@@ -23,9 +23,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, t.failed(req, err)
 	}
-	guard := t.guard
-	guard.OnCap = func(e *body.TooLargeError) { t.logCap(req, n, e) }
-	out := t.outgoing(req, n, &guard)
+	guard := t.guardFor(req, n)
+	out := t.outgoing(req, n, guard)
 	dial := func(ctx context.Context, tickets *pool.Tickets) (pool.Conn, error) {
 		return t.connect(ctx, n, tickets)
 	}
