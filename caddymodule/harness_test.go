@@ -100,7 +100,7 @@ func (s *server) logged(msg string) []map[string]any {
 	var out []map[string]any
 	for line := range strings.Lines(s.logs()) {
 		var entry map[string]any
-		if json.Unmarshal([]byte(line), &entry) == nil && entry["msg"] == msg {
+		if strings.Contains(line, msg) && json.Unmarshal([]byte(line), &entry) == nil && entry["msg"] == msg {
 			out = append(out, entry)
 		}
 	}
