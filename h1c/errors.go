@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 )
 
 // ErrClosed is the cause where a connection cannot take new requests: it was closed, it died, or it now
@@ -19,7 +20,15 @@ type Error struct {
 	unprocessed, unanswered, invalid bool
 }
 
-func (e *Error) Error() string { return "HTTP/1.1 " + e.Op + ": " + e.Err.Error() }
+// Error says what failed, and quotes nothing of what the peer said: it may send back what it was sent, credentials included.
+func (e *Error) Error() string {
+	text := e.Err.Error()
+	if !e.invalid {
+		text, _, _ = strings.Cut(text, `"`)
+		text = strings.TrimRight(text, ": [")
+	}
+	return "HTTP/1.1 " + e.Op + ": " + text
+}
 
 func (e *Error) Unwrap() error { return e.Err }
 

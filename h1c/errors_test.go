@@ -159,3 +159,32 @@ func TestCancelledInBody(t *testing.T) {
 		t.Fatalf("%T: %v", err, err)
 	}
 }
+
+// TestErrorQuotesNothing has a peer that says again what it was told.
+func TestErrorQuotesNothing(t *testing.T) {
+	for name, test := range map[string]struct{ says, want string }{
+		"C27_no_HTTP":            {"Basic:hunter2", "malformed HTTP response"},
+		"C27_status":             {"HTTP/1.1 hunter2", "malformed HTTP status code"},
+		"C27_version":            {"HTTP/hunter2 200", "malformed HTTP version"},
+		"C27_field":              {"HTTP/1.1 200 OK\r\nhunter2", "malformed MIME header"},
+		"C27_first_field":        {"HTTP/1.1 200 OK\r\n hunter2: x", "malformed MIME header"},
+		"C27_lengths":            {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: hunter2", "Content-Length"},
+		"C27_transfer_encodings": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: hunter2", "unsupported transfer encoding"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := script(t, nil, func(p *peer) {
+				p.request()
+				p.send(test.says, "", "")
+			})
+			reserve(t, c)
+			res, err := c.RoundTrip(get0(t))
+			if err == nil {
+				res.Body.Close()
+				t.Fatal("a response")
+			}
+			if strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error is %q, want one with %q and without what the peer said", err, test.want)
+			}
+		})
+	}
+}

@@ -22,10 +22,14 @@ type Error struct {
 	unprocessed, unanswered, refused, http11, invalid bool
 }
 
-// Error says what failed, without the debug data of a GOAWAY: a peer may send back what it was sent, credentials
-// included.
+// Error says what failed, and quotes nothing of what the peer said, neither the debug data of a GOAWAY nor a field that is
+// not valid: a peer may send back what it was sent, credentials included.
 func (e *Error) Error() string {
 	text, _, _ := strings.Cut(e.Err.Error(), ", debug=")
+	if !e.invalid {
+		text, _, _ = strings.Cut(text, `"`)
+		text = strings.TrimRight(text, " ")
+	}
 	return "HTTP/2 " + e.Op + ": " + text
 }
 

@@ -162,18 +162,29 @@ func TestGoAwayWhenIdle(t *testing.T) {
 	}
 }
 
-func TestErrorQuotesNoDebugData(t *testing.T) {
-	c := script(t, nil, func(p *peer) {
-		p.WriteGoAway(p.request().StreamID, http2.ErrCodeInternal, []byte("Basic hunter2"))
-	})
-	reserve(t, c)
-	res, err := c.RoundTrip(get(t))
-	if err == nil {
-		res.Body.Close()
-		t.Fatal("a response")
-	}
-	if strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "INTERNAL_ERROR") {
-		t.Errorf("error is %q, want one with the code and without the debug data", err)
+// TestErrorQuotesNothing has a peer that says again what it was told.
+func TestErrorQuotesNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		says func(p *peer, id uint32)
+		want string
+	}{
+		"C27_debug_data":    {func(p *peer, id uint32) { p.WriteGoAway(id, http2.ErrCodeInternal, []byte("Basic hunter2")) }, "INTERNAL_ERROR"},
+		"C27_field_name":    {func(p *peer, id uint32) { p.head(id, true, ":status", "200", "Basic hunter2", "x") }, "invalid header field name"},
+		"C27_pseudo_header": {func(p *peer, id uint32) { p.head(id, true, ":status", "200", ":hunter2", "x") }, "PROTOCOL_ERROR"},
+		"C27_status":        {func(p *peer, id uint32) { p.head(id, true, ":status", "hunter2") }, "status"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := script(t, nil, func(p *peer) { test.says(p, p.request().StreamID) })
+			reserve(t, c)
+			res, err := c.RoundTrip(get(t))
+			if err == nil {
+				res.Body.Close()
+				t.Fatal("a response")
+			}
+			if strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error is %q, want one with %q and without what the peer said", err, test.want)
+			}
+		})
 	}
 }
 
