@@ -126,7 +126,7 @@ func (b *bed) failures() []failure {
 	add("untrusted-h2", b.proxies["h2"].URL(), login+"tls_trust_pool file "+b.originCA+"\n", "proxy_cert_untrusted", "tls", 502)
 	add("misnamed", b.proxies["https"].URL(), login+trust+"tls_server_name other.test\n", "proxy_cert_name_mismatch", "tls", 502)
 	add("expired", b.expiredProxy().URL(), login+trust, "proxy_cert_expired", "tls", 502)
-	add("no-h2", "h2://"+b.proxies["https"].Addr, login+trust, "proxy_tls_failed", "tls", 502)
+	add("no-h2", "h2://"+b.proxies["https"].Addr, login+trust, "proxy_protocol_error", "tls", 502)
 	add("tls-to-plain", "https://"+b.proxies["http"].Addr, login+trust, "proxy_not_tls", "tls", 502)
 	add("socks-to-http", "socks5://"+b.proxies["http"].Addr, short+"\n", "proxy_tunnel_timeout", "connect", 504)
 	add("http-to-socks", "http://"+b.proxies["socks5"].Addr, login, "proxy_closed", "connect", 502)

@@ -53,6 +53,14 @@ func (car *carrier) closeIfDrained() {
 	}
 }
 
+// unusable is why a new connection takes no stream.
+func (car *carrier) unusable() error {
+	if err := car.wire.ended(); err != nil {
+		return fail(connectCode(err, ProxyProtocolError), err)
+	}
+	return fail(ProxyProtocolError, errNoStreams)
+}
+
 // overCarrier opens a tunnel to dest on a connection to the last of hops. If that connection proves dead or out of
 // streams, nothing has gone anywhere, and a fresh one is tried, once.
 func (t *trip) overCarrier(ctx context.Context, hops []Hop, dest target) (net.Conn, error) {
@@ -149,6 +157,8 @@ func (t *trip) stream(ctx context.Context, hop *Hop, car *carrier, spent time.Du
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
+	case err != nil && errors.Is(car.wire.ended(), errNotHTTP2):
+		return nil, fail(ProxyProtocolError, errNotHTTP2)
 	case err != nil:
 		return nil, fail(connectCode(err, ProxyProtocolError), err)
 	case conn == nil:

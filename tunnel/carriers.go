@@ -153,7 +153,7 @@ func (c *Carriers) grow(ctx context.Context, key carrierKey, under *opening, ope
 	}
 	car.owner, car.key, car.tunnels = c, key, 1
 	if !car.conn.Reserve() {
-		err := fail(ProxyProtocolError, errNoStreams)
+		err := car.unusable()
 		c.opened(key, under, nil, err, false)
 		_ = car.conn.Close()
 		return nil, err

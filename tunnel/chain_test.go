@@ -105,27 +105,45 @@ func TestChainThatFails(t *testing.T) {
 	}
 }
 
-// C24: nothing stays open behind a failure, however often it happens.
-func TestC24_FailuresLeaveNothingOpen(t *testing.T) {
-	for _, dialect := range proxied {
-		for name, m := range map[string]testbed.Misbehave{
-			"403":        {Status: 403, SOCKSReply: 2},
-			"garbage":    {Garbage: []byte("\x7f\x7f\x7f garbage\r\n\r\n")},
-			"closes":     {Close: testbed.AtRequest},
-			"closes_TLS": {Close: testbed.AtAccept},
-		} {
-			t.Run(string(dialect)+"/"+name, func(t *testing.T) {
+// TestFailuresLeaveNothingOpen fails in every way behind the connect, again and again.
+func TestFailuresLeaveNothingOpen(t *testing.T) {
+	for name, m := range map[string]testbed.Misbehave{
+		"C24_refuses":           {Status: 403, SOCKSReply: 2},
+		"C24_wants_a_login":     {Status: 407, Method: 2},
+		"C24_garbage":           {Garbage: []byte("\x7f\x7f\x7f garbage\r\n\r\n")},
+		"C24_closes_at_request": {Close: testbed.AtRequest},
+		"C24_closes_at_accept":  {Close: testbed.AtAccept},
+		"C24_too_much":          {Flood: testbed.FloodFields, Status: 500, SOCKSReply: 99},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, dialect := range proxied {
 				p := startProxy(t, testbed.ProxyConfig{Dialect: testbed.Dialect(dialect), Misbehave: m})
-				for range 25 {
-					if conn, err := dial(hopTo(p)); err == nil {
+				hop := hopTo(p)
+				for range 100 {
+					if conn, err := dial(hop); err == nil {
 						conn.Close()
-						t.Fatal("the tunnel opened")
+						t.Fatalf("%s: the tunnel opened", dialect)
 					}
 				}
 				eventually(t, "every connection is closed", func() bool { return p.Conns() == 0 })
-			})
-		}
+				if n := p.Accepted(); n != 100 {
+					t.Errorf("%s: %d connections for 100 dials", dialect, n)
+				}
+			}
+		})
 	}
+	t.Run("C24_TLS_to_the_proxy", func(t *testing.T) {
+		for _, dialect := range []Dialect{HTTPS, H2} {
+			p := startProxy(t, testbed.ProxyConfig{Dialect: testbed.Dialect(dialect)})
+			hop := hopTo(p)
+			hop.TLS.ServerName = "other.test"
+			for range 100 {
+				_, err := dial(hop)
+				wantCode(t, err, "proxy_cert_name_mismatch")
+			}
+			eventually(t, "every connection is closed", func() bool { return p.Conns() == 0 })
+		}
+	})
 }
 
 func TestProxyOnUnixSocket(t *testing.T) {

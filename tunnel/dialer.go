@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/caddytunnel/caddytunnel/tlsuser"
@@ -154,21 +155,27 @@ func (t *trip) socket(ctx context.Context, hop *Hop, network, addr string) (net.
 	return tlsuser.NewReadAhead(conn, t.PullBytes), nil
 }
 
+// textNoProtocol is crypto/tls's word for an alert that has no value of its own: the peer takes none of the protocols offered.
+const textNoProtocol = "tls: no application protocol"
+
 // secure does TLS to hop over conn, which is closed on error.
 func (t *trip) secure(ctx context.Context, hop *Hop, conn net.Conn) (net.Conn, error) {
 	began := time.Now()
 	tconn, err := tlsuser.Client(ctx, conn, hop.tls())
 	if err != nil {
 		code := proxyTLS + Code(tlsuser.CodeOf(err))
-		if tlsuser.CodeOf(err) == tlsuser.Cancelled {
+		switch {
+		case tlsuser.CodeOf(err) == tlsuser.Cancelled:
 			code = DialCancelled
+		case hop.Dialect == H2 && strings.Contains(err.Error(), textNoProtocol):
+			code, err = ProxyProtocolError, errNotHTTP2
 		}
 		return nil, t.failed(StageTLS, hop, hop.Addr, fail(code, err))
 	}
 	proto := tconn.ConnectionState().NegotiatedProtocol
 	switch {
 	case hop.Dialect == H2 && proto != "h2":
-		err = errors.New("it does not speak HTTP/2: write https://")
+		err = errNotHTTP2
 	case hop.Dialect == HTTPS && proto == "h2":
 		err = errors.New("it was offered HTTP/2 and took it: write h2://")
 	}

@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 )
@@ -108,8 +106,8 @@ func TestConnectRefusal(t *testing.T) {
 					end = ""
 				}
 				hop, peer := listenScript(t, dialect, tt.script+end)
-				read := new(counted)
-				conn, err := (&Dialer{Hops: []Hop{hop}, Dial: read.dial, PullBytes: 1 << 10}).DialContext(context.Background(), "tcp", "origin.test:443")
+				sockets := new(sockets)
+				conn, err := (&Dialer{Hops: []Hop{hop}, Dial: sockets.dial, PullBytes: 1 << 10}).DialContext(context.Background(), "tcp", "origin.test:443")
 				if e := wantCode(t, err, tt.code); e.Status != tt.status || conn != nil || e.Stage != StageConnect {
 					t.Errorf("%s: status %d at %s, conn %v; want %d", dialect, e.Status, e.Stage, conn, tt.status)
 				}
@@ -120,31 +118,12 @@ func TestConnectRefusal(t *testing.T) {
 				if n := peer.Accepted(); n != 1 {
 					t.Errorf("%s: %d connections", dialect, n)
 				}
-				if n := read.bytes.Load(); n > maxHead+20<<10 {
+				if n := sockets.read.Load(); n > maxHead+20<<10 {
 					t.Errorf("%s: %d bytes read", dialect, n)
 				}
 			}
 		})
 	}
-}
-
-// counted counts what is read of the sockets it dials.
-type counted struct{ bytes atomic.Int64 }
-
-func (c *counted) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-	return countedConn{conn, c}, err
-}
-
-type countedConn struct {
-	net.Conn
-	c *counted
-}
-
-func (c countedConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.c.bytes.Add(int64(n))
-	return n, err
 }
 
 // headOf is a reply's head of n bytes.

@@ -1,8 +1,12 @@
 package tunnel
 
 import (
+	"context"
 	"crypto/tls"
+	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddytunnel/caddytunnel/testbed"
@@ -54,3 +58,44 @@ func listenScript(t *testing.T, dialect Dialect, scripts ...string) (Hop, *scrip
 	hop.Addr = peer.Addr
 	return hop, peer
 }
+
+// sockets counts what is made of a dial function, and read.
+type sockets struct {
+	by func(context.Context, string, string) (net.Conn, error) // nil: a net.Dialer
+
+	made, open, read atomic.Int64
+}
+
+func (s *sockets) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	by := s.by
+	if by == nil {
+		by = new(net.Dialer).DialContext
+	}
+	conn, err := by(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	s.made.Add(1)
+	s.open.Add(1)
+	return &socket{Conn: conn, of: s}, nil
+}
+
+type socket struct {
+	net.Conn
+	of   *sockets
+	once sync.Once
+}
+
+func (s *socket) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	s.of.read.Add(int64(n))
+	return n, err
+}
+
+func (s *socket) Close() error {
+	s.once.Do(func() { s.of.open.Add(-1) })
+	return s.Conn.Close()
+}
+
+// CloseWrite keeps what a socket can do.
+func (s *socket) CloseWrite() error { return closeWrite(s.Conn) }

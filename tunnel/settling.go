@@ -1,9 +1,12 @@
 package tunnel
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // closeGrace is how long closing a carrier may take (TLS says goodbye) before its socket is closed.
@@ -11,18 +14,22 @@ const closeGrace = 250 * time.Millisecond
 
 // settling is the conn beneath HTTP/2, which tells when the peer's first frame was processed. That is its SETTINGS
 // (RFC 9113 section 3.4): until then nobody knows how many streams it allows. The engine processes what it was given
-// before it reads on, so the frame is through once a read begins after its last byte was returned.
+// before it reads on, so the frame is through once a read begins after its last byte was returned. A peer that begins with
+// anything else does not speak HTTP/2.
 type settling struct {
 	net.Conn
 
 	mu      sync.Mutex // guards what follows
 	settled bool
 	then    func()
-	head    [3]byte // the length that the frame begins with
+	head    [4]byte // the length and the type that the frame begins with
 	got     int     // bytes returned so far
+	err     error   // what ended the reads
 }
 
 const frameHead = 9
+
+var errNotHTTP2 = errors.New("it does not speak HTTP/2: write https://")
 
 // whenSettled calls f once, when the conn is settled or over.
 func (s *settling) whenSettled(f func()) {
@@ -43,11 +50,23 @@ func (s *settling) Read(p []byte) (int, error) {
 		s.settle()
 	}
 	n, err := s.Conn.Read(p)
-	s.count(p[:n])
+	if !s.count(p[:n]) {
+		n, err = 0, errNotHTTP2
+	}
 	if err != nil {
+		s.mu.Lock()
+		s.err = err
+		s.mu.Unlock()
 		s.settle()
 	}
 	return n, err
+}
+
+// ended is what ended the reads, if anything has.
+func (s *settling) ended() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 func (s *settling) complete() bool {
@@ -57,13 +76,15 @@ func (s *settling) complete() bool {
 	return !s.settled && s.got >= frameHead+size
 }
 
-func (s *settling) count(p []byte) {
+// count notes what was read, and reports whether it can be HTTP/2.
+func (s *settling) count(p []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.got < len(s.head) {
 		copy(s.head[s.got:], p)
 	}
 	s.got += len(p)
+	return s.got < len(s.head) || http2.FrameType(s.head[3]) == http2.FrameSettings
 }
 
 func (s *settling) settle() {

@@ -3,16 +3,15 @@ package tunnel
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/caddytunnel/caddytunnel/testbed"
-	"github.com/caddytunnel/caddytunnel/tlsuser"
+	"github.com/caddytunnel/caddytunnel/testbed/script"
 )
 
 // inMemory dials a pipe whose other end is served by script until the client closes it.
@@ -28,57 +27,6 @@ func inMemory(script func(net.Conn)) func(context.Context, string, string) (net.
 	}
 }
 
-// tlsScript does the server's side of TLS and goes on with then.
-func tlsScript(t *testing.T, cfg *tls.Config, then func(net.Conn)) func(net.Conn) {
-	return func(conn net.Conn) {
-		tconn := tls.Server(conn, cfg)
-		if tconn.Handshake() == nil {
-			then(tconn)
-		}
-	}
-}
-
-// silentAt are peers that stop answering at some point of the handshake.
-func silentAt(t *testing.T) map[string]struct {
-	hop    Hop
-	script func(net.Conn)
-	code   Code
-} {
-	ca, err := testbed.NewAuthority("Test CA")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := ca.Issue(testbed.CertRequest{Names: []string{"proxy.test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Time in a bubble is long before any certificate.
-	trust := &tlsuser.Config{InsecureSkipVerify: true, Timeout: -1}
-	server := func(proto string) *tls.Config {
-		return &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{proto}}
-	}
-	login := &Auth{"user", "secret"}
-	silent := func(net.Conn) {}
-	return map[string]struct {
-		hop    Hop
-		script func(net.Conn)
-		code   Code
-	}{
-		"C12_request":           {Hop{Dialect: HTTP}, silent, ProxyTunnelTimeout},
-		"V14_half_a_reply":      {Hop{Dialect: HTTP}, httpScript("HTTP/1.1 200 OK\r\n"), ProxyTunnelTimeout},
-		"C13_interim_for_ever":  {Hop{Dialect: HTTP}, interimForEver, ProxyTunnelTimeout},
-		"TLS":                   {Hop{Dialect: HTTPS, TLS: trust}, silent, "proxy_tls_timeout"},
-		"request_over_TLS":      {Hop{Dialect: HTTPS, TLS: trust}, tlsScript(t, server("http/1.1"), silent), ProxyTunnelTimeout},
-		"TLS_of_h2":             {Hop{Dialect: H2, TLS: trust}, silent, "proxy_tls_timeout"},
-		"request_over_h2":       {Hop{Dialect: H2, TLS: trust}, tlsScript(t, server("h2"), silent), ProxyTunnelTimeout},
-		"S13_greeting":          {Hop{Dialect: SOCKS5}, silent, ProxyTunnelTimeout},
-		"S13_login":             {Hop{Dialect: SOCKS5, Auth: login}, socksScript(nil, socksStep{4, []string{wantsLogin}}), ProxyTunnelTimeout},
-		"S13_command":           {Hop{Dialect: SOCKS5}, socksScript(nil, socksStep{3, []string{noLogin}}), ProxyTunnelTimeout},
-		"S13_half_a_reply":      {Hop{Dialect: SOCKS5}, socksScript(nil, socksStep{3, []string{noLogin + "\x05\x00"}}), ProxyTunnelTimeout},
-		"a_peer_that_reads_not": {Hop{Dialect: HTTP}, func(conn net.Conn) { <-time.After(time.Hour) }, ProxyTunnelTimeout},
-	}
-}
-
 func interimForEver(conn net.Conn) {
 	readHead(bufio.NewReader(conn))
 	for range 1000 {
@@ -89,43 +37,73 @@ func interimForEver(conn net.Conn) {
 	}
 }
 
+// TestSilentProxy has proxies that stop answering at some point of the handshake. In each case the dial ends with the limit
+// that comes first, and the socket is closed.
 func TestSilentProxy(t *testing.T) {
-	limits := map[string]struct {
-		timeout time.Duration // of the hop
-		ctx     func() (context.Context, context.CancelFunc)
-		after   time.Duration
-		is      error
+	const (
+		greet   = "-> 05 01 00\n<- 05 00\n"
+		command = "-> 05 01 00 03 0b \"origin.test\" 01 bb\n"
+	)
+	login := &Auth{"user", "secret"}
+	for name, tt := range map[string]struct {
+		dialect Dialect
+		auth    *Auth
+		script  string
+		code    Code
 	}{
-		"default":   {0, endless, DefaultTimeout, context.DeadlineExceeded},
-		"timeout":   {3 * time.Second, endless, 3 * time.Second, context.DeadlineExceeded},
-		"deadline":  {-1, within40s, 40 * time.Second, context.DeadlineExceeded},
-		"cancelled": {0, cancelSoon, 100 * time.Millisecond, context.Canceled},
-	}
-	for name, tt := range silentAt(t) {
-		for limit, l := range limits {
-			t.Run(name+"/"+limit, func(t *testing.T) {
+		"C12_http":               {HTTP, nil, scriptBegins(HTTP, "origin.test:443") + "-> eof", ProxyTunnelTimeout},
+		"C12_https":              {HTTPS, nil, scriptBegins(HTTPS, "origin.test:443") + "-> eof", ProxyTunnelTimeout},
+		"C12_https_in_TLS":       {HTTPS, nil, "-> rest", "proxy_tls_timeout"},
+		"C12_h2":                 {H2, nil, scriptBegins(H2, "origin.test:443") + "-> rest", ProxyTunnelTimeout},
+		"C12_h2_in_TLS":          {H2, nil, "-> rest", "proxy_tls_timeout"},
+		"C12_h2_without_a_frame": {H2, nil, "tls h2\n-> rest", ProxyTunnelTimeout},
+		"C12_http_reads_nothing": {HTTP, nil, "wait 1h", ProxyTunnelTimeout},
+		"V14_half_a_reply":       {HTTP, nil, scriptBegins(HTTP, "origin.test:443") + "<- \"HTTP/1.1 200 OK\\r\\n\"\n-> eof", ProxyTunnelTimeout},
+		"C13_interim_for_ever":   {HTTP, nil, "", ProxyTunnelTimeout},
+		"S13_greeting":           {SOCKS5, nil, "-> 05 01 00\n-> eof", ProxyTunnelTimeout},
+		"S13_login":              {SOCKS5, login, "-> 05 02 00 02\n<- 05 02\n-> 01 04 \"user\" 06 \"secret\"\n-> eof", ProxyTunnelTimeout},
+		"S13_command":            {SOCKS5, nil, greet + command + "-> eof", ProxyTunnelTimeout},
+		"S13_half_a_reply":       {SOCKS5, nil, greet + command + "<- 05 00\n-> eof", ProxyTunnelTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for limit, l := range map[string]struct {
+				timeout time.Duration // of the hop
+				ctx     func() (context.Context, context.CancelFunc)
+				after   time.Duration
+				is      error
+			}{
+				"default":   {0, endless, DefaultTimeout, context.DeadlineExceeded},
+				"timeout":   {3 * time.Second, endless, 3 * time.Second, context.DeadlineExceeded},
+				"deadline":  {-1, within40s, 40 * time.Second, context.DeadlineExceeded},
+				"cancelled": {0, cancelSoon, 100 * time.Millisecond, context.Canceled},
+			} {
 				synctest.Test(t, func(t *testing.T) {
-					hop := tt.hop
-					hop.Addr, hop.Timeout = "proxy.test:1", l.timeout
+					hop, sockets := scriptHop(tt.dialect), new(sockets)
+					hop.Auth, hop.Timeout = tt.auth, l.timeout
+					if sockets.by = inMemory(interimForEver); tt.script != "" {
+						sockets.by = script.Config{TLS: scriptTLS(t)}.Dialer(t, tt.script)
+					}
 					ctx, cancel := l.ctx()
 					defer cancel()
 					began := time.Now()
-					conn, err := (&Dialer{Hops: []Hop{hop}, Dial: inMemory(tt.script)}).DialContext(ctx, "tcp", "origin.test:443")
+					conn, err := (&Dialer{Hops: []Hop{hop}, Dial: sockets.dial}).DialContext(ctx, "tcp", "origin.test:443")
 					want := tt.code
 					if l.is == context.Canceled {
 						want = DialCancelled
 					}
 					if e := wantCode(t, err, want); e.Timeout() != (want != DialCancelled) || !errors.Is(err, l.is) {
-						t.Errorf("%v: Timeout() = %v", err, e.Timeout())
+						t.Errorf("%s: %v: Timeout() = %v", limit, err, e.Timeout())
 					}
 					if took := time.Since(began); took != l.after || conn != nil {
-						t.Errorf("gave up after %v, want %v", took, l.after)
+						t.Errorf("%s: gave up after %v, want %v", limit, took, l.after)
 					}
-					// The bubble ends well only if the peer sees that its conn is closed, when it looks again.
-					<-time.After(2 * time.Hour)
+					<-time.After(2 * time.Hour) // until the script is over
+					if n := sockets.open.Load(); n != 0 {
+						t.Errorf("%s: %d sockets are open", limit, n)
+					}
 				})
-			})
-		}
+			}
+		})
 	}
 }
 
@@ -144,52 +122,65 @@ func cancelSoon() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// S14: what bounded the handshake does not bound the tunnel.
-func TestS14_NoDeadlineAfterwards(t *testing.T) {
+// TestNoDeadlineAfterwards has an origin that speaks an hour after the tunnel was opened: what bounded the handshake, and its
+// ctx, bound it no more.
+func TestNoDeadlineAfterwards(t *testing.T) {
+	const late = "quiet 1h\n<- \"late\"\n-> eof"
 	for name, tt := range map[string]struct {
 		dialect Dialect
-		script  func(net.Conn)
+		script  string // behind the request
 	}{
-		"http":   {HTTP, httpScript("HTTP/1.1 200 OK\r\n\r\n")},
-		"socks5": {SOCKS5, socksScript(nil, socksStep{3, []string{noLogin}}, socksStep{len(askOrigin), []string{okIPv4}})},
+		"S14_http":   {HTTP, scriptBegins(HTTP, "origin.test:443") + "<- \"HTTP/1.1 200 OK\\r\\n\\r\\n\"\n" + late},
+		"S14_https":  {HTTPS, scriptBegins(HTTPS, "origin.test:443") + "<- \"HTTP/1.1 200 OK\\r\\n\\r\\n\"\n" + late},
+		"S14_h2":     {H2, scriptBegins(H2, "origin.test:443") + "<- HEADERS 1 :status=200\n" + strings.Repeat("-> PING\n", 120) + "<- DATA 1 \"late\"\n-> rest"},
+		"S14_socks5": {SOCKS5, "-> 05 01 00\n<- 05 00\n-> 05 01 00 03 0b \"origin.test\" 01 bb\n<- 05 00 00 01 7f 00 00 01 00 50\n" + late},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				hop := scriptHop(tt.dialect)
+				hop.Timeout = time.Second
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
-				d := &Dialer{Hops: []Hop{{Dialect: tt.dialect, Addr: "p:1", Timeout: time.Second}}, Dial: inMemory(func(conn net.Conn) {
-					tt.script(conn)
-					<-time.After(time.Hour)
-					io.WriteString(conn, "late")
-				})}
+				d := &Dialer{Hops: []Hop{hop}, Dial: script.Config{TLS: scriptTLS(t)}.Dialer(t, tt.script)}
 				conn, err := d.DialContext(ctx, "tcp", "origin.test:443")
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer conn.Close()
 				cancel()
+				began := time.Now()
 				got := make([]byte, 4)
-				if _, err := io.ReadFull(conn, got); err != nil || string(got) != "late" {
-					t.Errorf("read %q, %v", got, err)
+				if _, err := io.ReadFull(conn, got); err != nil || string(got) != "late" || time.Since(began) < 59*time.Minute {
+					t.Errorf("read %q after %v, %v", got, time.Since(began), err)
 				}
+				conn.Close()
+				<-time.After(time.Minute) // until the script is over
 			})
 		})
 	}
 }
 
-// S13: a socket that comes when nobody waits any more is closed.
-func TestS13_SocketAfterCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(context.Background())
-		d := &Dialer{Hops: []Hop{{Dialect: SOCKS5, Addr: "p:1"}}, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			cancel()
-			return inMemory(func(net.Conn) {})(ctx, network, addr)
-		}}
-		_, err := d.DialContext(ctx, "tcp", "origin.test:443")
-		if e := wantCode(t, err, DialCancelled); e.Stage != StageDial || !errors.Is(err, context.Canceled) {
-			t.Errorf("error at %s: %v", e.Stage, err)
-		}
-	})
+// TestSocketAfterCancel has a socket that comes when nobody waits for it any more: it is closed.
+func TestSocketAfterCancel(t *testing.T) {
+	for name, dialect := range map[string]Dialect{"C12_http": HTTP, "C12_https": HTTPS, "C12_h2": H2, "S13_socks5": SOCKS5} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(context.Background())
+				sockets := &sockets{by: script.Dialer(t, "-> eof")}
+				d := &Dialer{Hops: []Hop{scriptHop(dialect)}, Dial: func(_ context.Context, network, addr string) (net.Conn, error) {
+					cancel()
+					return sockets.dial(context.Background(), network, addr)
+				}}
+				_, err := d.DialContext(ctx, "tcp", "origin.test:443")
+				if e := wantCode(t, err, DialCancelled); e.Stage != StageDial || !errors.Is(err, context.Canceled) {
+					t.Errorf("error at %s: %v", e.Stage, err)
+				}
+				synctest.Wait()
+				if n := sockets.open.Load(); n != 0 {
+					t.Errorf("%d sockets are open", n)
+				}
+			})
+		})
+	}
 }
 
 // deadlineless is a conn that cannot be interrupted but by closing it.
