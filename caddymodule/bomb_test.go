@@ -52,6 +52,14 @@ func makeBomb(coding string, n int) []byte {
 	return out.Bytes()
 }
 
+func gzipped(data []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	w.Write(data)
+	w.Close()
+	return out.Bytes()
+}
+
 // serveCoded answers the same bytes each time. With length=1 in the query it tells their length.
 func serveCoded(coding string, data []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
