@@ -13,6 +13,9 @@ import (
 // ctx and cfg.Timeout bound the handshake only: neither has an effect on the connection returned. On success conn
 // belongs to that connection and is closed with it; on any error Client has closed conn, and the error is an
 // [*Error]. cfg is copied. Client may be called concurrently, on different conns.
+//
+// The connection's Read returns io.EOF only after the peer has closed TLS. If the conn beneath ends without that, the
+// error is another one, for which errors.Is finds io.ErrUnexpectedEOF (RFC 8446 section 6.1, RFC 9112 section 9.8).
 func Client(ctx context.Context, conn net.Conn, cfg *Config) (*tls.Conn, error) {
 	if cfg == nil {
 		cfg = new(Config)
@@ -27,7 +30,8 @@ func Client(ctx context.Context, conn net.Conn, cfg *Config) (*tls.Conn, error) 
 
 	conf := cfg.clientConfig()
 	asked := noteCertificateRequest(conf)
-	tconn := tls.Client(conn, conf)
+	beneath := &guarded{Conn: conn}
+	tconn := tls.Client(beneath, conf)
 	if err := tconn.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		if ctx.Err() != nil {
@@ -39,6 +43,7 @@ func Client(ctx context.Context, conn net.Conn, cfg *Config) (*tls.Conn, error) 
 		}
 		return nil, e
 	}
+	beneath.up = true
 	return tconn, nil
 }
 
