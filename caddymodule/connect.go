@@ -18,7 +18,7 @@ import (
 
 // connect opens a connection that meets n: the tunnel, the PROXY protocol header, TLS to the origin, HTTP. ctx bounds
 // the opening only; the connection is the caller's.
-func (t *Transport) connect(ctx context.Context, n *need, tickets *pool.Tickets) (pool.Conn, error) {
+func (t *Transport) connect(ctx context.Context, n *need, memory *pool.Memory) (pool.Conn, error) {
 	start := time.Now()
 	var stages stageTimes
 	hops := make([]tunnel.Hop, len(n.hops))
@@ -26,7 +26,7 @@ func (t *Transport) connect(ctx context.Context, n *need, tickets *pool.Tickets)
 	for i := range hops {
 		if hops[i].TLS != nil {
 			cfg := *hops[i].TLS
-			cfg.Sessions = tickets.Leg("hop " + strconv.Itoa(i))
+			cfg.Sessions = memory.Sessions("hop " + strconv.Itoa(i))
 			hops[i].TLS = &cfg
 		}
 	}
@@ -50,7 +50,10 @@ func (t *Transport) connect(ctx context.Context, n *need, tickets *pool.Tickets)
 	if n.tls != nil {
 		tlsStart := time.Now()
 		cfg := *n.tls
-		cfg.Sessions = tickets.Leg("origin")
+		cfg.Sessions = memory.Sessions("origin")
+		if memory.HTTP11Required() {
+			cfg.NextProtos = []string{"http/1.1"}
+		}
 		tc, err := tlsuser.Client(ctx, conn, &cfg)
 		if err != nil {
 			return nil, err
@@ -62,7 +65,7 @@ func (t *Transport) connect(ctx context.Context, n *need, tickets *pool.Tickets)
 		resumed = state.DidResume
 		stages.add(tunnel.Event{Stage: "origin_tls", Duration: time.Since(tlsStart)})
 		conn = tc
-	} else if n.h2c {
+	} else if n.h2c && !memory.HTTP11Required() {
 		proto = "h2c"
 	}
 	hc, err := t.speak(ctx, conn, proto)

@@ -141,6 +141,10 @@ func toError(ctx context.Context, target string, err error) error {
 	case e.Stage == "dial":
 		e.Code = "origin_setup_failed"
 		e.Err = fmt.Errorf("the tunnel to %s is up, but HTTP could not be started in it: %w", target, e.Err)
+	case http11Required(err):
+		e.Code = "origin_http11_required"
+		e.Err = fmt.Errorf("the origin %s wants this request over HTTP/1.1, and it could not be sent again that way: "+
+			"'versions' must have 1.1, and 'replay_bytes' hold the whole body: %w", target, e.Err)
 	case e.timeout:
 		e.Code = "origin_timeout"
 		e.Err = fmt.Errorf("the origin %s took too long: %w", target, e.Err)
@@ -195,6 +199,12 @@ func isTimeout(err error) bool {
 func unprocessed(err error) bool {
 	var u interface{ Unprocessed() bool }
 	return errors.As(err, &u) && u.Unprocessed()
+}
+
+// http11Required reports whether the origin refused the request because of its HTTP version.
+func http11Required(err error) bool {
+	var r interface{ HTTP11Required() bool }
+	return errors.As(err, &r) && r.HTTP11Required()
 }
 
 // invalid reports whether the request cannot be sent on any connection.

@@ -23,15 +23,16 @@ const mapperTarget = "api.example.com:443"
 
 // exchangeError is what a connection reports of a request that got no response.
 type exchangeError struct {
-	err                              error
-	unprocessed, unanswered, invalid bool
+	err                                      error
+	unprocessed, unanswered, invalid, http11 bool
 }
 
-func (e *exchangeError) Error() string     { return "round trip: " + e.err.Error() }
-func (e *exchangeError) Unwrap() error     { return e.err }
-func (e *exchangeError) Unprocessed() bool { return e.unprocessed }
-func (e *exchangeError) Unanswered() bool  { return e.unanswered }
-func (e *exchangeError) Invalid() bool     { return e.invalid }
+func (e *exchangeError) Error() string        { return "round trip: " + e.err.Error() }
+func (e *exchangeError) Unwrap() error        { return e.err }
+func (e *exchangeError) Unprocessed() bool    { return e.unprocessed }
+func (e *exchangeError) Unanswered() bool     { return e.unanswered }
+func (e *exchangeError) Invalid() bool        { return e.invalid }
+func (e *exchangeError) HTTP11Required() bool { return e.http11 }
 
 // mapperHop is a hop whose login must not show in any message.
 var mapperHop = tunnel.Hop{
@@ -123,6 +124,7 @@ var mapperCases = []struct {
 	{"cut before the answer", exchangeFailure(exchangeError{err: io.EOF, unanswered: true}), "origin_no_answer", "roundtrip", 502, false},
 	{"cut within the answer's head", exchangeFailure(exchangeError{err: io.ErrUnexpectedEOF}), "origin_failed", "roundtrip", 502, false},
 	{"GOAWAY, not processed", exchangeFailure(exchangeError{err: errors.New("GOAWAY"), unprocessed: true, unanswered: true}), "origin_not_processed", "roundtrip", 502, true},
+	{"reset, HTTP/1.1 required", exchangeFailure(exchangeError{err: errors.New("HTTP_1_1_REQUIRED"), unprocessed: true, unanswered: true, http11: true}), "origin_http11_required", "roundtrip", 502, true},
 	{"cannot be sent at all", exchangeFailure(exchangeError{err: errors.New("invalid field"), unprocessed: true, unanswered: true, invalid: true}), "request_invalid", "roundtrip", 502, false},
 	{"request body over the limit", &pool.Error{Stage: pool.StageRoundTrip, BodyRead: true, Err: &exchangeError{err: &http.MaxBytesError{Limit: 10}, unanswered: true}},
 		"request_body_too_large", "roundtrip", 413, false},

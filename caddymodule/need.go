@@ -29,6 +29,7 @@ type need struct {
 	hops          []tunnel.Hop
 	tls           *tlsuser.Config // nil: cleartext
 	h2c           bool            // HTTP/2 by prior knowledge; cleartext only
+	http11        bool            // HTTP/1.1 will do where the origin requires it
 	proxyHeader   []byte          // PROXY protocol; nil: none
 }
 
@@ -79,8 +80,10 @@ func (t *Transport) need(req *http.Request) (*need, error) {
 			return nil, configError("placeholder_failed", n.addr, err)
 		}
 		n.tls.NextProtos = t.alpn(upgrade)
+		n.http11 = true // it is in every offer
 	} else {
 		n.h2c = !upgrade && slices.Contains(t.Versions, versionH2C)
+		n.http11 = !n.h2c || slices.Contains(t.Versions, version11)
 	}
 	if t.ProxyProtocol != "" {
 		info, _ := caddyhttp.GetVar(ctx, varProxyProtocolInfo).(reverseproxy.ProxyProtocolInfo)
@@ -113,7 +116,7 @@ func (n *need) identity(key []byte) pool.Identity {
 	for i := range n.hops {
 		n.hops[i].WriteIdentity(h)
 	}
-	id := pool.Identity{Addr: n.network + "/" + n.addr}
+	id := pool.Identity{Addr: n.network + "/" + n.addr, HTTP11: n.http11}
 	h.Sum(id.Key[:0])
 	return id
 }

@@ -25,8 +25,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	guard := t.guardFor(req, n)
 	out := t.outgoing(req, n, guard)
-	dial := func(ctx context.Context, tickets *pool.Tickets) (pool.Conn, error) {
-		return t.connect(ctx, n, tickets)
+	dial := func(ctx context.Context, memory *pool.Memory) (pool.Conn, error) {
+		return t.connect(ctx, n, memory)
 	}
 	res, err := t.pool.RoundTrip(out, n.identity(t.key[:]), dial, nil)
 	if err != nil {

@@ -46,7 +46,7 @@ func (e *Error) Temporary() bool { return e.Timeout() }
 
 // Unprocessed reports that the peer provably did not process the request, so that sending it again is
 // safe whatever its method: no header frame was written, the stream lies above the last one that GOAWAY
-// names, or it was reset with REFUSED_STREAM.
+// names, or it was reset with REFUSED_STREAM, or with HTTP_1_1_REQUIRED, which asks for just that.
 func (e *Error) Unprocessed() bool { return e.unprocessed }
 
 // Unanswered reports that no header block of a response arrived, not even an interim one.
@@ -67,6 +67,7 @@ func (e *Error) HTTP11Required() bool { return e.http11 }
 const (
 	textGoAway     = "http2: Transport received Server's graceful shutdown GOAWAY"
 	textGoAwayCode = "http2: Transport received GOAWAY from server ErrCode:"
+	textGoneAway   = "http2: server sent GOAWAY and closed the connection; "
 	textUnusable   = "http2: client conn not usable"
 )
 
@@ -84,11 +85,14 @@ func classify(ctx context.Context, op string, err error, wrote, answered, alive 
 	switch {
 	case errors.As(err, &se):
 		e.refused = se.Code == http2.ErrCodeRefusedStream
-		e.unprocessed = e.refused && !answered
 		e.http11 = se.Code == http2.ErrCodeHTTP11Required
+		e.unprocessed = (e.refused || e.http11) && !answered
 	case !answered && (err.Error() == textGoAway || strings.HasPrefix(err.Error(), textGoAwayCode)):
 		e.unprocessed = true
 		e.http11 = strings.HasSuffix(err.Error(), http2.ErrCodeHTTP11Required.String())
+	case strings.HasPrefix(err.Error(), textGoneAway):
+		said, _, _ := strings.Cut(err.Error(), ", debug=")
+		e.http11 = strings.HasSuffix(said, http2.ErrCodeHTTP11Required.String())
 	case !wrote:
 		e.unprocessed = true
 		e.invalid = alive && err.Error() != textUnusable

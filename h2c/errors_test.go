@@ -41,12 +41,18 @@ func TestWhatIsProvable(t *testing.T) {
 		"reset":                {func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeInternal); p.drain() }, facts{unanswered: true}},
 		"reset_protocol_error": {func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeProtocol); p.drain() }, facts{unanswered: true}},
 		"reset_no_error":       {func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeNo); p.drain() }, facts{unanswered: true}},
-		"H07_reset_http11":     {func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeHTTP11Required); p.drain() }, facts{unanswered: true, http11: true}},
-		"H07_goaway_http11":    {func(p *peer, id uint32) { p.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil); p.drain() }, facts{unprocessed: true, unanswered: true, http11: true}},
-		"cut":                  {func(*peer, uint32) {}, facts{unanswered: true}},
-		"cut_after_interim":    {func(p *peer, id uint32) { p.head(id, false, ":status", "103") }, facts{}},
-		"no_status":            {func(p *peer, id uint32) { p.head(id, true, "x", "y"); p.drain() }, facts{}},
-		"garbage":              {func(p *peer, id uint32) { p.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")); p.drain() }, facts{unanswered: true}},
+		"H07_reset_http11":     {func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeHTTP11Required); p.drain() }, facts{unprocessed: true, unanswered: true, http11: true}},
+		"H07_reset_http11_after_interim": {func(p *peer, id uint32) {
+			p.head(id, false, ":status", "103")
+			p.WriteRSTStream(id, http2.ErrCodeHTTP11Required)
+			p.drain()
+		}, facts{http11: true}},
+		"H07_goaway_http11_included": {func(p *peer, id uint32) { p.WriteGoAway(id, http2.ErrCodeHTTP11Required, []byte("x, debug=y")) }, facts{unanswered: true, http11: true}},
+		"H07_goaway_http11":          {func(p *peer, id uint32) { p.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil); p.drain() }, facts{unprocessed: true, unanswered: true, http11: true}},
+		"cut":                        {func(*peer, uint32) {}, facts{unanswered: true}},
+		"cut_after_interim":          {func(p *peer, id uint32) { p.head(id, false, ":status", "103") }, facts{}},
+		"no_status":                  {func(p *peer, id uint32) { p.head(id, true, "x", "y"); p.drain() }, facts{}},
+		"garbage":                    {func(p *peer, id uint32) { p.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")); p.drain() }, facts{unanswered: true}},
 	} {
 		for _, nth := range []string{"first", "second"} {
 			if nth == "second" && name == "H07_goaway_http11" {

@@ -206,7 +206,7 @@ func (p *Pool) dial(ctx context.Context, id *identity, dial DialFunc) (*entry, *
 		}
 		p.serve(id.host)
 	}()
-	conn, err := dial(ctx, &id.tickets)
+	conn, err := dial(ctx, &id.memory)
 	if err != nil {
 		return nil, &Error{Stage: StageDial, Err: ended(ctx, err)}
 	}

@@ -13,6 +13,8 @@ import (
 //	Unanswered() bool  // no byte of a response arrived
 //	Refused() bool     // the origin took no more requests on this connection
 //	Invalid() bool     // no connection could send it
+//
+//	HTTP11Required() bool // the origin wants HTTP/1.1 in place of HTTP/2
 type Conn interface {
 	// RoundTrip sends a request in a slot that Reserve took. The slot is free again when the
 	// response's body was read to its end or closed. On error it closes the request's body.
@@ -34,12 +36,16 @@ type Conn interface {
 	Close() error
 }
 
-// DialFunc makes a connection for one request: ctx is that request's and bounds the making only. t holds
-// the TLS sessions of the request's identity.
-type DialFunc func(ctx context.Context, t *Tickets) (Conn, error)
+// DialFunc makes a connection for one request: ctx is that request's and bounds the making only. m is of the
+// request's identity; a connection that may be one of HTTP/2 is one of HTTP/1.1 where m.HTTP11Required.
+type DialFunc func(ctx context.Context, m *Memory) (Conn, error)
 
 // Identity says which requests may share a connection: those whose Identity is equal.
 type Identity struct {
 	Key  [32]byte // a keyed hash of all that shapes a connection, secrets included
 	Addr string   // the origin's network and address: what MaxConnsPerHost counts by
+
+	// HTTP11 says that HTTP/1.1 will do where the origin requires it. A request that it has refused over HTTP/2 is then sent
+	// over HTTP/1.1, and so are all further ones of the identity for as long as it is remembered.
+	HTTP11 bool
 }

@@ -59,7 +59,7 @@ func each(t *testing.T, opt pool.Options, h http.Handler, f func(*testing.T, *si
 	}
 }
 
-func (s *site) dial(ctx context.Context, _ *pool.Tickets) (pool.Conn, error) {
+func (s *site) dial(ctx context.Context, _ *pool.Memory) (pool.Conn, error) {
 	s.dials.Add(1)
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.id.Addr)
 	if err != nil {

@@ -31,7 +31,11 @@ func (p *Pool) add(id *identity, conn Conn) *entry {
 	p.seq++
 	e := &entry{p: p, id: id, conn: conn, seq: p.seq, uses: 1, served: true}
 	id.isShared = conn.Shareable()
-	if id.isShared && !p.opt.DisableKeepAlives {
+	switch {
+	case id.isShared && id.memory.HTTP11Required(): // dialed before that was known
+		id.isShared = false
+		p.remove(e)
+	case id.isShared && !p.opt.DisableKeepAlives:
 		id.shared = append(id.shared, e)
 	}
 	return e

@@ -39,7 +39,7 @@ type fakeConn struct {
 }
 
 func (f *farm) dialFor(id Identity) DialFunc {
-	return func(ctx context.Context, _ *Tickets) (Conn, error) {
+	return func(ctx context.Context, _ *Memory) (Conn, error) {
 		f.dials.Add(1)
 		return f.make(id), nil
 	}

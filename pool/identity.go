@@ -4,14 +4,15 @@ import (
 	"container/list"
 	"crypto/tls"
 	"sync"
+	"sync/atomic"
 )
 
 // identity is the connections of one Identity. Connections without multiplexing are in no list while a
 // request uses them.
 type identity struct {
-	id      Identity
-	host    *host
-	tickets Tickets
+	id     Identity
+	host   *host
+	memory Memory
 
 	users    int           // requests in progress; 0: it is in Pool.unused
 	unused   *list.Element // of Pool.unused
@@ -59,7 +60,7 @@ func (p *Pool) limitIdentities() {
 	}
 }
 
-// forget drops an identity without users: its connections and its tickets. p.mu is held.
+// forget drops an identity without users: its connections and its memory. p.mu is held.
 func (p *Pool) forget(id *identity) {
 	p.unused.Remove(id.unused)
 	delete(p.ids, id.id)
@@ -82,27 +83,42 @@ func (p *Pool) dropHost(h *host) {
 	}
 }
 
-// Tickets holds the TLS sessions of one identity, for as long as the pool remembers it.
-type Tickets struct {
+// requireHTTP11 has no further request of id sent over its shared connections: their peer wants HTTP/1.1. What is
+// in flight on them goes on. p.mu is held.
+func (p *Pool) requireHTTP11(id *identity) {
+	id.memory.http11.Store(true)
+	id.isShared = false
+	for len(id.shared) > 0 {
+		p.remove(id.shared[0])
+	}
+}
+
+// Memory is what the pool knows of one identity from connections before, for as long as it remembers the identity.
+type Memory struct {
+	http11 atomic.Bool
+
 	mu   sync.Mutex
 	legs map[string]tls.ClientSessionCache
 }
 
+// HTTP11Required says that the origin has refused HTTP/2 with HTTP_1_1_REQUIRED: the connection is to be one of HTTP/1.1.
+func (m *Memory) HTTP11Required() bool { return m.http11.Load() }
+
 // sessionsPerLeg is how many sessions a leg keeps. One server name is the rule.
 const sessionsPerLeg = 4
 
-// Leg gives the session cache of one leg of the way: "origin", or a hop's name. It is the same one for the
-// same name and safe for concurrent use.
-func (t *Tickets) Leg(name string) tls.ClientSessionCache {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.legs == nil {
-		t.legs = map[string]tls.ClientSessionCache{}
+// Sessions gives the TLS session cache of one leg of the way: "origin", or a hop's name. It is the same one for the
+// same leg and safe for concurrent use.
+func (m *Memory) Sessions(leg string) tls.ClientSessionCache {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.legs == nil {
+		m.legs = map[string]tls.ClientSessionCache{}
 	}
-	c := t.legs[name]
+	c := m.legs[leg]
 	if c == nil {
 		c = tls.NewLRUClientSessionCache(sessionsPerLeg)
-		t.legs[name] = c
+		m.legs[leg] = c
 	}
 	return c
 }

@@ -219,9 +219,9 @@ func TestForgottenIdentity(t *testing.T) {
 	defer p.Close()
 	leg := func(key byte) (cache any) {
 		id := ident(key, "a")
-		res, err := p.RoundTrip(request(t.Context(), id, "GET", nil), id, func(_ context.Context, tickets *Tickets) (Conn, error) {
-			cache = tickets.Leg("origin")
-			if cache != any(tickets.Leg("origin")) || cache == any(tickets.Leg("proxy")) {
+		res, err := p.RoundTrip(request(t.Context(), id, "GET", nil), id, func(_ context.Context, memory *Memory) (Conn, error) {
+			cache = memory.Sessions("origin")
+			if cache != any(memory.Sessions("origin")) || cache == any(memory.Sessions("proxy")) {
 				t.Error("legs are mixed up")
 			}
 			return f.make(id), nil

@@ -33,13 +33,14 @@ func (b *testBody) Read(p []byte) (int, error) {
 func (b *testBody) Close() error { b.closed = true; return nil }
 
 // failure is an error of a Conn.
-type failure struct{ unprocessed, unanswered, invalid, refused bool }
+type failure struct{ unprocessed, unanswered, invalid, refused, http11 bool }
 
-func (failure) Error() string       { return "connection failed" }
-func (f failure) Unprocessed() bool { return f.unprocessed }
-func (f failure) Unanswered() bool  { return f.unanswered }
-func (f failure) Invalid() bool     { return f.invalid }
-func (f failure) Refused() bool     { return f.refused }
+func (failure) Error() string          { return "connection failed" }
+func (f failure) Unprocessed() bool    { return f.unprocessed }
+func (f failure) Unanswered() bool     { return f.unanswered }
+func (f failure) Invalid() bool        { return f.invalid }
+func (f failure) Refused() bool        { return f.refused }
+func (f failure) HTTP11Required() bool { return f.http11 }
 
 func TestSendAgain(t *testing.T) {
 	unprocessed, unanswered := failure{unprocessed: true, unanswered: true}, failure{unanswered: true}
@@ -155,7 +156,7 @@ func TestDialFailsAfterBodyWasRead(t *testing.T) {
 	}
 	refused := errors.New("refused")
 	dials := 0
-	_, err := p.RoundTrip(request(t.Context(), id, "POST", &testBody{data: "data"}), id, func(context.Context, *Tickets) (Conn, error) {
+	_, err := p.RoundTrip(request(t.Context(), id, "POST", &testBody{data: "data"}), id, func(context.Context, *Memory) (Conn, error) {
 		if dials++; dials > 1 {
 			return nil, refused
 		}
@@ -172,7 +173,7 @@ func TestBodyUnreadWhenDialFails(t *testing.T) {
 	p := New(Options{})
 	defer p.Close()
 	id, body := ident(1, "a"), &testBody{data: "data"}
-	_, err := p.RoundTrip(request(t.Context(), id, "POST", body), id, func(context.Context, *Tickets) (Conn, error) {
+	_, err := p.RoundTrip(request(t.Context(), id, "POST", body), id, func(context.Context, *Memory) (Conn, error) {
 		return nil, errors.New("refused")
 	}, nil)
 	var e *Error

@@ -19,7 +19,8 @@ type Got struct {
 // A request is sent once more, on a newer connection, if the first one failed and the origin provably did not
 // process it, or, for the safe methods, if a reused connection failed without a byte of an answer; in both cases
 // only if the body is absent, unread, or remembered as a whole. A stream that was refused because the peer takes
-// no more is one such failure for itself: it does not count with the others. got is filled in any case, nil is ok.
+// no more is one such failure for itself, and so is one that is required over HTTP/1.1: they do not count with the others.
+// got is filled in any case, nil is ok.
 // Errors are *Error.
 //
 // The caller closes the response's body; a body that was read to its end or closed gives its connection back.
@@ -50,7 +51,7 @@ func (p *Pool) RoundTrip(req *http.Request, key Identity, dial DialFunc, got *Go
 func (p *Pool) send(req *http.Request, id *identity, dial DialFunc, body *replay, got *Got) (*http.Response, *entry, *Error) {
 	ctx := req.Context()
 	var not shun
-	var failedBefore, refusedBefore bool
+	var failedBefore, refusedBefore, requiredBefore bool
 	for {
 		e, reused, err := p.get(ctx, id, not, dial, got)
 		if err != nil {
@@ -64,16 +65,24 @@ func (p *Pool) send(req *http.Request, id *identity, dial DialFunc, body *replay
 			res.Request = req
 			return res, e, nil
 		}
+		required := http11Required(cause)
 		before := &failedBefore
-		if refused(cause) {
+		switch {
+		case required:
+			before = &requiredBefore
+		case refused(cause):
 			before = &refusedBefore
 		}
-		retry := !*before && ctx.Err() == nil && again(req.Method, reused, cause) && body.rewind()
+		retry := !*before && ctx.Err() == nil && (id.id.HTTP11 || !required) &&
+			again(req.Method, reused || required, cause) && body.rewind()
 		*before = true
 		p.mu.Lock()
-		if refused(cause) {
+		switch {
+		case required && id.id.HTTP11:
+			p.requireHTTP11(id) // what is left is of HTTP/1.1
+		case refused(cause):
 			not.also = e // the others may have room
-		} else {
+		default:
 			not.upTo = p.seq // the others may be as dead
 		}
 		id.cautious = id.cautious || refusedBefore
@@ -112,8 +121,9 @@ func (p *Pool) outgoing(req *http.Request, body *replay) *http.Request {
 	return out
 }
 
-// again says whether a request that failed with err may be sent once more, its body aside.
-func again(method string, reused bool, err error) bool {
+// again says whether a request that failed with err may be sent once more, its body aside. hopeful says that the
+// connection is to blame, or may be, so that another one may do better.
+func again(method string, hopeful bool, err error) bool {
 	var invalid interface{ Invalid() bool }
 	if errors.As(err, &invalid) && invalid.Invalid() {
 		return false
@@ -123,13 +133,19 @@ func again(method string, reused bool, err error) bool {
 		return true
 	}
 	var unanswered interface{ Unanswered() bool }
-	return reused && safe(method) && errors.As(err, &unanswered) && unanswered.Unanswered()
+	return hopeful && safe(method) && errors.As(err, &unanswered) && unanswered.Unanswered()
 }
 
 // refused says that the connection has more requests than its peer takes.
 func refused(err error) bool {
 	var r interface{ Refused() bool }
 	return errors.As(err, &r) && r.Refused()
+}
+
+// http11Required says that the peer wants HTTP/1.1.
+func http11Required(err error) bool {
+	var r interface{ HTTP11Required() bool }
+	return errors.As(err, &r) && r.HTTP11Required()
 }
 
 // safe is RFC 9110 section 9.2.1.

@@ -118,7 +118,7 @@ func strain(ctx context.Context, t *testing.T, p *Pool, f *farm, id Identity, na
 	}
 	req := request(ctx, id, method, body)
 	req.Header.Set("X-Request", name)
-	res, err := p.RoundTrip(req, id, func(ctx context.Context, _ *Tickets) (Conn, error) {
+	res, err := p.RoundTrip(req, id, func(ctx context.Context, _ *Memory) (Conn, error) {
 		if rand.IntN(3) == 0 {
 			select {
 			case <-time.After(time.Duration(rand.IntN(300)) * time.Microsecond):

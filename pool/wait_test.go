@@ -109,7 +109,7 @@ func TestCancelledDialIsNotHandedOver(t *testing.T) {
 		dialed, done := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(done)
-			_, err := p.RoundTrip(request(ctx, id, "GET", nil), id, func(ctx context.Context, _ *Tickets) (Conn, error) {
+			_, err := p.RoundTrip(request(ctx, id, "GET", nil), id, func(ctx context.Context, _ *Memory) (Conn, error) {
 				<-dialed // does not look at ctx
 				return f.make(id), nil
 			}, nil)
@@ -144,7 +144,7 @@ func TestDialError(t *testing.T) {
 		defer p.Close()
 		id, refused := ident(1, "a"), errors.New("refused")
 		for range 3 {
-			_, err := p.RoundTrip(request(t.Context(), id, "GET", nil), id, func(context.Context, *Tickets) (Conn, error) { return nil, refused }, nil)
+			_, err := p.RoundTrip(request(t.Context(), id, "GET", nil), id, func(context.Context, *Memory) (Conn, error) { return nil, refused }, nil)
 			var e *Error
 			if !errors.As(err, &e) || e.Stage != StageDial || !errors.Is(err, refused) || e.Timeout() {
 				t.Errorf("%+v", err)
@@ -152,9 +152,9 @@ func TestDialError(t *testing.T) {
 		}
 		func() {
 			defer func() { recover() }()
-			p.RoundTrip(request(t.Context(), id, "GET", nil), id, func(context.Context, *Tickets) (Conn, error) { panic("dial") }, nil)
+			p.RoundTrip(request(t.Context(), id, "GET", nil), id, func(context.Context, *Memory) (Conn, error) { panic("dial") }, nil)
 		}()
-		_, err := p.RoundTrip(request(t.Context(), id, "GET", nil), id, func(context.Context, *Tickets) (Conn, error) {
+		_, err := p.RoundTrip(request(t.Context(), id, "GET", nil), id, func(context.Context, *Memory) (Conn, error) {
 			c := f.make(id)
 			c.die()
 			return c, nil
@@ -179,7 +179,7 @@ func TestSharedDialIsAwaited(t *testing.T) {
 		synctest.Wait()
 
 		var dials, failed atomic.Int32
-		dial := func(ctx context.Context, _ *Tickets) (Conn, error) {
+		dial := func(ctx context.Context, _ *Memory) (Conn, error) {
 			n := dials.Add(1)
 			select {
 			case <-time.After(time.Second):
