@@ -2,7 +2,9 @@ package caddymodule
 
 import (
 	"net"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -11,6 +13,14 @@ import (
 // startDNS serves names below .test as 127.0.0.1 and denies all others. It returns its address.
 func startDNS(t *testing.T) string {
 	t.Helper()
+	addr, _ := watchDNS(t)
+	return addr
+}
+
+// watchDNS is startDNS with a count of the questions asked so far. Services _p<port>._tcp below .test are at that port of origin.test.
+func watchDNS(t *testing.T) (addr string, asked func() int64) {
+	t.Helper()
+	var questions atomic.Int64
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -28,12 +38,13 @@ func startDNS(t *testing.T) string {
 			if err != nil {
 				return
 			}
+			questions.Add(1)
 			if reply, err := answerDNS(buf[:n]); err == nil {
 				conn.WriteTo(reply, peer)
 			}
 		}
 	}()
-	return conn.LocalAddr().String()
+	return conn.LocalAddr().String(), questions.Load
 }
 
 func answerDNS(query []byte) ([]byte, error) {
@@ -47,6 +58,12 @@ func answerDNS(query []byte) ([]byte, error) {
 	switch {
 	case !strings.HasSuffix(q.Name.String(), ".test."):
 		m.RCode = dnsmessage.RCodeNameError
+	case q.Type == dnsmessage.TypeSRV:
+		port, _ := strconv.ParseUint(strings.TrimPrefix(strings.Split(q.Name.String(), ".")[0], "_p"), 10, 16)
+		m.Answers = []dnsmessage.Resource{{
+			Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
+			Body:   &dnsmessage.SRVResource{Target: dnsmessage.MustNewName("origin.test."), Port: uint16(port)},
+		}}
 	case q.Type == dnsmessage.TypeA:
 		m.Answers = []dnsmessage.Resource{{
 			Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
