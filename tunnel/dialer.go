@@ -158,6 +158,8 @@ func (t *trip) socket(ctx context.Context, hop *Hop, network, addr string) (net.
 // textNoProtocol is crypto/tls's word for an alert that has no value of its own: the peer takes none of the protocols offered.
 const textNoProtocol = "tls: no application protocol"
 
+var errNotHTTP1 = errors.New("it does not take HTTP/1.1: write h2://")
+
 // secure does TLS to hop over conn, which is closed on error.
 func (t *trip) secure(ctx context.Context, hop *Hop, conn net.Conn) (net.Conn, error) {
 	began := time.Now()
@@ -167,8 +169,11 @@ func (t *trip) secure(ctx context.Context, hop *Hop, conn net.Conn) (net.Conn, e
 		switch {
 		case tlsuser.CodeOf(err) == tlsuser.Cancelled:
 			code = DialCancelled
-		case hop.Dialect == H2 && strings.Contains(err.Error(), textNoProtocol):
-			code, err = ProxyProtocolError, errNotHTTP2
+		case strings.Contains(err.Error(), textNoProtocol):
+			code, err = ProxyProtocolError, errNotHTTP1
+			if hop.Dialect == H2 {
+				err = errNotHTTP2
+			}
 		}
 		return nil, t.failed(StageTLS, hop, hop.Addr, fail(code, err))
 	}

@@ -8,13 +8,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/caddytunnel/caddytunnel/testbed"
 	"github.com/caddytunnel/caddytunnel/tlsuser"
 )
 
@@ -40,34 +38,34 @@ func TestInvalidHops(t *testing.T) {
 		hops []Hop
 		want Code
 	}{
-		"none":                       {nil, NoWay},
-		"direct_behind_a_hop":        {[]Hop{good, {Dialect: Direct}}, NoWay},
-		"direct_before_a_hop":        {[]Hop{{Dialect: Direct}, good}, NoWay},
-		"K08_no_dialect":             {with(func(h *Hop) { h.Dialect = "" }), HopInvalid},
-		"K08_unknown_dialect":        {with(func(h *Hop) { h.Dialect = "socks4" }), HopInvalid},
-		"K08_no_address":             {with(func(h *Hop) { h.Addr = "" }), HopInvalid},
-		"no_port":                    {with(func(h *Hop) { h.Addr = "p" }), HopInvalid},
-		"named_port":                 {with(func(h *Hop) { h.Addr = "p:http" }), HopInvalid},
-		"unknown_network":            {with(func(h *Hop) { h.Network = "udp" }), HopInvalid},
-		"second_hop_on_a_socket":     {[]Hop{good, {Dialect: HTTP, Network: "unix", Addr: "/p"}}, HopInvalid},
-		"socket_without_a_path":      {[]Hop{{Dialect: HTTP, Network: "unix"}}, HopInvalid},
-		"TLS_on_a_socket,_no_name":   {[]Hop{{Dialect: HTTPS, Network: "unix", Addr: "/p"}}, HopInvalid},
-		"zone_on_the_second_hop":     {[]Hop{good, {Dialect: HTTP, Addr: "[fe80::1%eth0]:1"}}, HopInvalid},
-		"line_break_in_a_value":      {field("X-A", "a\r\nX-B: b"), HopInvalid},
-		"NUL_in_a_value":             {field("X-A", "a\x00"), HopInvalid},
-		"line_break_in_a_name":       {field("X-A: b\r\nX-B", "a"), HopInvalid},
-		"empty_name":                 {field("", "a"), HopInvalid},
-		"Host":                       {field("host", "other"), HopInvalid},
-		"Content-Length":             {field("Content-Length", "4"), HopInvalid},
-		"Transfer-Encoding":          {field("transfer-encoding", "chunked"), HopInvalid},
-		"login_twice":                {with(func(h *Hop) { h.Auth, h.Header = &Auth{"u", "p"}, http.Header{"proxy-authorization": {"x"}} }), HopInvalid},
-		"connection_field_over_h2":   {[]Hop{{Dialect: H2, Addr: "p:1", Header: http.Header{"Connection": {"x"}}}}, HopInvalid},
-		"empty_login":                {with(func(h *Hop) { h.Auth = &Auth{} }), HopInvalid},
-		"colon_in_a_Basic_user":      {with(func(h *Hop) { h.Auth = &Auth{"a:b", "p"} }), HopInvalid},
-		"line_break_in_a_password":   {with(func(h *Hop) { h.Auth = &Auth{"a", "p\n"} }), HopInvalid},
-		"S09_empty_SOCKS_user":       {[]Hop{{Dialect: SOCKS5, Addr: "p:1", Auth: &Auth{"", "p"}}}, HopInvalid},
-		"user_longer_than_SOCKS":     {[]Hop{{Dialect: SOCKS5, Addr: "p:1", Auth: &Auth{strings.Repeat("u", 256), "p"}}}, HopInvalid},
-		"password_longer_than_SOCKS": {[]Hop{{Dialect: SOCKS5, Addr: "p:1", Auth: &Auth{"u", strings.Repeat("p", 256)}}}, HopInvalid},
+		"none":                     {nil, NoWay},
+		"direct_behind_a_hop":      {[]Hop{good, {Dialect: Direct}}, NoWay},
+		"direct_before_a_hop":      {[]Hop{{Dialect: Direct}, good}, NoWay},
+		"K08_no_dialect":           {with(func(h *Hop) { h.Dialect = "" }), HopInvalid},
+		"K08_unknown_dialect":      {with(func(h *Hop) { h.Dialect = "socks4" }), HopInvalid},
+		"K08_no_address":           {with(func(h *Hop) { h.Addr = "" }), HopInvalid},
+		"no_port":                  {with(func(h *Hop) { h.Addr = "p" }), HopInvalid},
+		"named_port":               {with(func(h *Hop) { h.Addr = "p:http" }), HopInvalid},
+		"unknown_network":          {with(func(h *Hop) { h.Network = "udp" }), HopInvalid},
+		"second_hop_on_a_socket":   {[]Hop{good, {Dialect: HTTP, Network: "unix", Addr: "/p"}}, HopInvalid},
+		"socket_without_a_path":    {[]Hop{{Dialect: HTTP, Network: "unix"}}, HopInvalid},
+		"TLS_on_a_socket,_no_name": {[]Hop{{Dialect: HTTPS, Network: "unix", Addr: "/p"}}, HopInvalid},
+		"zone_on_the_second_hop":   {[]Hop{good, {Dialect: HTTP, Addr: "[fe80::1%eth0]:1"}}, HopInvalid},
+		"line_break_in_a_value":    {field("X-A", "a\r\nX-B: b"), HopInvalid},
+		"NUL_in_a_value":           {field("X-A", "a\x00"), HopInvalid},
+		"line_break_in_a_name":     {field("X-A: b\r\nX-B", "a"), HopInvalid},
+		"empty_name":               {field("", "a"), HopInvalid},
+		"Host":                     {field("host", "other"), HopInvalid},
+		"Content-Length":           {field("Content-Length", "4"), HopInvalid},
+		"Transfer-Encoding":        {field("transfer-encoding", "chunked"), HopInvalid},
+		"login_twice":              {with(func(h *Hop) { h.Auth, h.Header = &Auth{"u", "p"}, http.Header{"proxy-authorization": {"x"}} }), HopInvalid},
+		"connection_field_over_h2": {[]Hop{{Dialect: H2, Addr: "p:1", Header: http.Header{"Connection": {"x"}}}}, HopInvalid},
+		"empty_login":              {with(func(h *Hop) { h.Auth = &Auth{} }), HopInvalid},
+		"colon_in_a_Basic_user":    {with(func(h *Hop) { h.Auth = &Auth{"a:b", "p"} }), HopInvalid},
+		"line_break_in_a_password": {with(func(h *Hop) { h.Auth = &Auth{"a", "p\n"} }), HopInvalid},
+		"S09_empty_SOCKS_user":     {[]Hop{{Dialect: SOCKS5, Addr: "p:1", Auth: &Auth{"", "p"}}}, HopInvalid},
+		"S09_user_of_256":          {[]Hop{{Dialect: SOCKS5, Addr: "p:1", Auth: &Auth{strings.Repeat("u", 256), "p"}}}, HopInvalid},
+		"S09_password_of_256":      {[]Hop{{Dialect: SOCKS5, Addr: "p:1", Auth: &Auth{"u", strings.Repeat("p", 256)}}}, HopInvalid},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -85,24 +83,26 @@ func TestInvalidTargets(t *testing.T) {
 		network, addr string
 		want          Code
 	}{
-		"no_port":              {"tcp", "origin.test", TargetInvalid},
-		"C17_two_ports":        {"tcp", "origin.test:443:443", TargetInvalid},
-		"port_0":               {"tcp", "origin.test:0", TargetInvalid},
-		"port_out_of_range":    {"tcp", "origin.test:65536", TargetInvalid},
-		"named_port":           {"tcp", "origin.test:https", TargetInvalid},
-		"no_host":              {"tcp", ":443", TargetInvalid},
-		"dots":                 {"tcp", "..:443", TargetInvalid},
-		"C20_S08_zone":         {"tcp", "[fe80::1%eth0]:443", TargetInvalid},
-		"line_break":           {"tcp", "a\r\nHost: b:443", TargetInvalid},
-		"space":                {"tcp", "a b:443", TargetInvalid},
-		"userinfo":             {"tcp", "u@origin.test:443", TargetInvalid},
-		"path":                 {"tcp", "origin.test/x:443", TargetInvalid},
-		"NUL":                  {"tcp", "a\x00b:443", TargetInvalid},
-		"S06_name_of_256":      {"tcp", strings.Repeat("n", 256) + ":443", TargetTooLong},
-		"S06_name_of_64KiB":    {"tcp", strings.Repeat("n", 1<<16) + ":443", TargetTooLong},
-		"long_name_in_Unicode": {"tcp", strings.Repeat("ü.", 60) + "x:443", TargetTooLong},
-		"unix_over_a_proxy":    {"unix", "/run/app.sock", TargetInvalid},
-		"udp":                  {"udp", "origin.test:443", TargetInvalid},
+		"no_port":             {"tcp", "origin.test", TargetInvalid},
+		"C17_two_ports":       {"tcp", "origin.test:443:443", TargetInvalid},
+		"port_0":              {"tcp", "origin.test:0", TargetInvalid},
+		"port_out_of_range":   {"tcp", "origin.test:65536", TargetInvalid},
+		"named_port":          {"tcp", "origin.test:https", TargetInvalid},
+		"no_host":             {"tcp", ":443", TargetInvalid},
+		"dots":                {"tcp", "..:443", TargetInvalid},
+		"C20_S08_zone":        {"tcp", "[fe80::1%eth0]:443", TargetInvalid},
+		"line_break":          {"tcp", "a\r\nHost: b:443", TargetInvalid},
+		"space":               {"tcp", "a b:443", TargetInvalid},
+		"userinfo":            {"tcp", "u@origin.test:443", TargetInvalid},
+		"path":                {"tcp", "origin.test/x:443", TargetInvalid},
+		"NUL":                 {"tcp", "a\x00b:443", TargetInvalid},
+		"S06_name_of_256":     {"tcp", strings.Repeat("n", 256) + ":443", TargetTooLong},
+		"S06_name_of_64KiB":   {"tcp", strings.Repeat("n", 1<<16) + ":443", TargetTooLong},
+		"S06_name_of_257":     {"tcp", strings.Repeat("n", 257) + ":443", TargetTooLong},
+		"S06_name_of_512":     {"tcp", strings.Repeat("n", 512) + ":443", TargetTooLong},
+		"S06_long_in_Unicode": {"tcp", strings.Repeat("ü.", 60) + "x:443", TargetTooLong},
+		"unix_over_a_proxy":   {"unix", "/run/app.sock", TargetInvalid},
+		"udp":                 {"udp", "origin.test:443", TargetInvalid},
 	}
 	for name, tt := range tests {
 		for _, dialect := range proxied {
@@ -275,35 +275,5 @@ func TestDialFails(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// T01: neither leg knows of the other's TLS.
-func TestT01_ProxySeesItsOwnName(t *testing.T) {
-	for _, dialect := range []testbed.Dialect{testbed.HTTPS, testbed.H2} {
-		t.Run(string(dialect), func(t *testing.T) {
-			p := startProxy(t, testbed.ProxyConfig{Dialect: dialect})
-			hop := hopTo(p)
-			mine := hop.TLS.ServerName
-			conn, err := (&Dialer{Hops: []Hop{hop}}).DialContext(context.Background(), "tcp", startEcho(t, ""))
-			if err != nil {
-				t.Fatal(err)
-			}
-			conn.Close()
-			offer := []string{map[testbed.Dialect]string{testbed.HTTPS: "http/1.1", testbed.H2: "h2"}[dialect]}
-			if hello := p.Peers()[0].TLS; hello.ServerName != mine || !slices.Equal(hello.Offered, offer) {
-				t.Errorf("the proxy saw %+v, want the name %q and the offer %q (T02)", hello, mine, offer)
-			}
-			if hop.TLS.NextProtos != nil || hop.TLS.ServerName != mine {
-				t.Error("the dial changed the hop's config")
-			}
-			// Without a name of its own, the hop's address is it, and is in the certificate.
-			hop.TLS = &tlsuser.Config{RootCAs: p.CA()}
-			conn, err = (&Dialer{Hops: []Hop{hop}}).DialContext(context.Background(), "tcp", startEcho(t, ""))
-			if err != nil {
-				t.Fatalf("T12: %v", err)
-			}
-			conn.Close()
-		})
 	}
 }

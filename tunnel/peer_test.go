@@ -136,9 +136,6 @@ func readHead(r *bufio.Reader) (head string) {
 	}
 }
 
-// bytewise takes text apart.
-func bytewise(text string) []string { return strings.Split(text, "") }
-
 // wantCode checks that err is an *Error of this code, which ends its text.
 func wantCode(t *testing.T, err error, want Code) *Error {
 	t.Helper()

@@ -5,216 +5,184 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"testing"
 
-	"github.com/caddytunnel/caddytunnel/testbed"
+	"github.com/caddytunnel/caddytunnel/testbed/script"
 )
 
-// socksScript reads what a client says in steps of known sizes, and answers each. got is told all that was read.
-func socksScript(got chan<- []byte, steps ...socksStep) func(net.Conn) {
-	return func(conn net.Conn) {
-		var all []byte
-		for _, step := range steps {
-			buf := make([]byte, step.read)
-			n, err := io.ReadFull(conn, buf)
-			all = append(all, buf[:n]...)
-			if err != nil {
-				break
-			}
-			for _, piece := range step.answer {
-				io.WriteString(conn, piece)
-			}
-		}
-		if got != nil {
-			got <- all
-		}
-	}
-}
-
-type socksStep struct {
-	read   int
-	answer []string
-}
-
-// The request for origin.test:443, and the good answers.
+// The request for origin.test:443, the greetings before it, and the good answers.
 const (
-	askOrigin  = "\x05\x01\x00\x03\x0borigin.test\x01\xbb"
-	noLogin    = "\x05\x00"
-	wantsLogin = "\x05\x02"
-	okIPv4     = "\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x50"
+	greetsNone  = "\x05\x01\x00"
+	greetsLogin = "\x05\x02\x00\x02"
+	askOrigin   = "\x05\x01\x00\x03\x0borigin.test\x01\xbb"
+	noLogin     = "\x05\x00"
+	wantsLogin  = "\x05\x02"
+	okIPv4      = "\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x50"
 )
 
+// A socksTalk is a handshake that ends in a tunnel. Each answer is what the server says to the message of the same index, and
+// first is what the origin says unasked.
+type socksTalk struct {
+	auth    *Auth
+	says    []string
+	answers []string
+	first   string
+}
+
+// deliveries are scripts in which the server's bytes come in every way that a network may bring them: each answer by
+// itself, byte by byte, and all of them before they are asked for, cut in two at every place. Behind them the origin is
+// silent until it hears from the client.
+func (s socksTalk) deliveries() map[string]string {
+	var apart, dribbled, last strings.Builder
+	for i, says := range s.says {
+		answer := s.answers[i]
+		fmt.Fprintf(&apart, "-> % x\n<- % x\n", says, answer)
+		fmt.Fprintf(&last, "-> % x\n", says)
+		if i == len(s.says)-1 {
+			answer += s.first
+		}
+		fmt.Fprintf(&dribbled, "-> % x\n<- dribble % x\n", says, answer)
+		fmt.Fprintf(&last, "<- % x\n", answer)
+	}
+	if s.first != "" {
+		fmt.Fprintf(&apart, "<- % x\n", s.first)
+	}
+	scripts := map[string]string{"apart": apart.String(), "bytewise": dribbled.String(), "last_with_the_origin's": last.String()}
+	all := strings.Join(s.answers, "") + s.first
+	asked := fmt.Sprintf("-> % x\n", strings.Join(s.says[1:], ""))
+	for cut := range min(len(all), 64) {
+		begin := fmt.Sprintf("-> % x\n", s.says[0])
+		if cut > 0 {
+			begin += fmt.Sprintf("<- % x\n", all[:cut])
+		}
+		scripts[fmt.Sprintf("at_once_but_for_%d", cut)] = begin + fmt.Sprintf("<- % x\n", all[cut:]) + asked
+	}
+	for name := range scripts {
+		scripts[name] += "-> \"hello\"\n<- \"world\"\n-> eof"
+	}
+	return scripts
+}
+
+// assert plays each delivery, and checks that the tunnel begins where the handshake ends.
+func (s socksTalk) assert(t *testing.T) {
+	t.Helper()
+	for name, text := range s.deliveries() {
+		sockets := &sockets{by: script.Dialer(t, text)}
+		d := &Dialer{Hops: []Hop{{Dialect: SOCKS5, Addr: "p:1", Auth: s.auth}}, Dial: sockets.dial}
+		conn, err := d.DialContext(context.Background(), "tcp", "origin.test:443")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := make([]byte, len(s.first)+len("world"))
+		if _, err := io.ReadFull(conn, got[:len(s.first)]); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		io.WriteString(conn, "hello")
+		if _, err := io.ReadFull(conn, got[len(s.first):]); err != nil || string(got) != s.first+"world" {
+			t.Errorf("%s: the tunnel begins with %.40q (%v), want %.40q", name, got, err, s.first+"world")
+		}
+		conn.Close()
+		if n := sockets.open.Load(); n != 0 {
+			t.Errorf("%s: %d sockets are open", name, n)
+		}
+	}
+}
+
+// TestSOCKSReply has good replies of every shape: exactly what belongs to them is read, and no more is waited for.
 func TestSOCKSReply(t *testing.T) {
-	name := func(n int) string {
-		return "\x05\x00\x00\x03" + string(rune(n))[:1] + strings.Repeat("n", n) + "\x00\x50"
+	name := func(n byte) string {
+		return "\x05\x00\x00\x03" + string([]byte{n}) + strings.Repeat("n", int(n)) + "\x00\x50"
 	}
-	longest := "\x05\x00\x00\x03\xff" + strings.Repeat("n", 255) + "\x00\x50"
 	ipv6 := "\x05\x00\x00\x04" + strings.Repeat("\x00", 16) + "\x00\x50"
-	tests := map[string]struct {
-		greeting, reply []string
-		first           string // behind the reply
-		code            Code
-		answer          byte
-	}{
-		"S02_IPv4":            {reply: []string{okIPv4}},
-		"S01_IPv6":            {reply: []string{ipv6 + "z"}, first: "z"},
-		"S01_name_of_0":       {reply: []string{name(0) + "z"}, first: "z"},
-		"S01_name_of_1":       {reply: []string{name(1) + "z"}, first: "z"},
-		"S01_name_of_2":       {reply: []string{name(2) + "z"}, first: "z"},
-		"S01_name_of_255":     {reply: []string{longest + "z"}, first: "z"},
-		"S04_bytewise":        {greeting: bytewise(noLogin), reply: bytewise(okIPv4 + "hello"), first: "hello"},
-		"S04_coalesced":       {greeting: []string{noLogin + okIPv4 + "hello"}, first: "hello"},
-		"reserved_byte":       {reply: []string{"\x05\x00\x7f\x01\x00\x00\x00\x00\x00\x00"}},
-		"S15_reply_1":         {reply: []string{"\x05\x01\x00\x01\x00\x00\x00\x00\x00\x00"}, code: SOCKSGeneralFailure, answer: 1},
-		"S15_reply_2":         {reply: []string{"\x05\x02\x00\x01"}, code: SOCKSNotAllowed, answer: 2},
-		"S15_reply_3":         {reply: []string{"\x05\x03"}, code: SOCKSNetworkUnreachable, answer: 3},
-		"S15_reply_4":         {reply: []string{"\x05\x04"}, code: SOCKSHostUnreachable, answer: 4},
-		"S15_reply_5":         {reply: []string{"\x05\x05"}, code: SOCKSConnectionRefused, answer: 5},
-		"S15_reply_6":         {reply: []string{"\x05\x06"}, code: SOCKSTTLExpired, answer: 6},
-		"reply_7":             {reply: []string{"\x05\x07"}, code: SOCKSCommandUnsupported, answer: 7},
-		"reply_8":             {reply: []string{"\x05\x08"}, code: SOCKSAddressUnsupported, answer: 8},
-		"S15_reply_0x5B":      {reply: []string{"\x05\x5b"}, code: SOCKSReplyUnknown, answer: 0x5b},
-		"reply's_version":     {reply: []string{"\x04\x00\x00\x01\x00\x00\x00\x00\x00\x00"}, code: ProxyReplyMalformed},
-		"reply's_address":     {reply: []string{"\x05\x00\x00\x02\x00\x00\x00\x00\x00\x00"}, code: ProxyReplyMalformed},
-		"S05_login_unoffered": {greeting: []string{wantsLogin}, code: ProxyAuthRequired},
-		"S05_GSSAPI":          {greeting: []string{"\x05\x01"}, code: ProxyReplyMalformed},
-		"S05_version_4":       {greeting: []string{"\x04\x00"}, code: ProxyNotSOCKS},
-		"no_method":           {greeting: []string{"\x05\xff"}, code: ProxyAuthRequired},
-		"C11_HTTP":            {greeting: []string{"HTTP/1.1 400 Bad Request\r\n\r\n"}, code: ProxyNotSOCKS},
-		"C11_TLS":             {greeting: []string{"\x15\x03\x01\x00\x02\x02\x16"}, code: ProxyNotSOCKS},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			if tt.greeting == nil {
-				tt.greeting = []string{noLogin}
-			}
-			p := listen(t, func(conn net.Conn) {
-				steps := []socksStep{{3, tt.greeting}}
-				if tt.code == "" || tt.reply != nil {
-					steps = append(steps, socksStep{len(askOrigin), tt.reply})
-				}
-				socksScript(nil, steps...)(conn)
-				if tt.code == "" {
-					conn.(*net.TCPConn).CloseWrite() // a refusal leaves the client waiting for more
-				}
-			})
-			conn, err := dial(Hop{Dialect: SOCKS5, Addr: p.addr})
-			if tt.code != "" {
-				if e := wantCode(t, err, tt.code); e.Reply != tt.answer || e.Stage != StageConnect {
-					t.Errorf("reply %d at %s, want %d", e.Reply, e.Stage, tt.answer)
-				}
-				p.awaitClosed(t)
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			if got, err := io.ReadAll(conn); err != nil || string(got) != tt.first {
-				t.Errorf("the tunnel begins with %q (%v), want %q", got, err, tt.first)
-			}
-		})
+	login, ask := "\x01\x04user\x06secret", []string{greetsNone, askOrigin}
+	for id, s := range map[string]socksTalk{
+		"S01_name_of_0":              {says: ask, answers: []string{noLogin, name(0)}, first: "z"},
+		"S01_name_of_1":              {says: ask, answers: []string{noLogin, name(1)}, first: "z"},
+		"S01_name_of_2":              {says: ask, answers: []string{noLogin, name(2)}, first: "z"},
+		"S01_name_of_255":            {says: ask, answers: []string{noLogin, name(255)}, first: "z"},
+		"S01_IPv6":                   {says: ask, answers: []string{noLogin, ipv6}, first: "z"},
+		"S01_like_a_reply_behind_it": {says: ask, answers: []string{noLogin, name(0)}, first: okIPv4},
+		"S02_IPv4_and_silence":       {says: ask, answers: []string{noLogin, okIPv4}},
+		"S02_IPv6_and_silence":       {says: ask, answers: []string{noLogin, ipv6}},
+		"S02_name_and_silence":       {says: ask, answers: []string{noLogin, name(11)}},
+		"S04_no_login":               {says: ask, answers: []string{noLogin, okIPv4}, first: "SSH-2.0-origin\r\n"},
+		"S04_login": {auth: &Auth{"user", "secret"}, says: []string{greetsLogin, login, askOrigin},
+			answers: []string{wantsLogin, "\x01\x00", okIPv4}, first: "SSH-2.0-origin\r\n"},
+		"S04_many_bytes": {says: ask, answers: []string{noLogin, okIPv4}, first: strings.Repeat("0123456789", 300)},
+		"reserved_byte":  {says: ask, answers: []string{noLogin, "\x05\x00\x7f\x01\x00\x00\x00\x00\x00\x00"}},
+	} {
+		t.Run(id, s.assert)
 	}
 }
 
-// What the client says, against RFC 1928 and RFC 1929.
-func TestSOCKSRequest(t *testing.T) {
-	long := strings.Repeat("n", 255)
-	tests := map[string]struct {
-		target  string
-		auth    *Auth
-		login   string
-		request string
-	}{
-		"S02_name":           {"origin.test:443", nil, "", askOrigin},
-		"S08_IPv4":           {"192.0.2.1:80", nil, "", "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50"},
-		"S08_IPv6":           {"[2001:db8::1]:80", nil, "", "\x05\x01\x00\x04\x20\x01\x0d\xb8" + strings.Repeat("\x00", 11) + "\x01\x00\x50"},
-		"IPv4_in_IPv6":       {"[::ffff:192.0.2.1]:80", nil, "", "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50"},
-		"S06_longest_name":   {long + ":80", nil, "", "\x05\x01\x00\x03\xff" + long + "\x00\x50"},
-		"S16_login":          {"origin.test:443", &Auth{"user", "p w"}, "\x01\x04user\x03p w", askOrigin},
-		"S09_empty_password": {"origin.test:443", &Auth{"user", ""}, "\x01\x04user\x00", askOrigin},
-		"longest_login":      {"origin.test:443", &Auth{long, long}, "\x01\xff" + long + "\xff" + long, askOrigin},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			got := make(chan []byte, 1)
-			greeting := "\x05\x01\x00"
-			steps := []socksStep{{3, []string{noLogin}}}
-			if tt.auth != nil {
-				greeting = "\x05\x02\x00\x02"
-				steps = []socksStep{{4, []string{wantsLogin}}, {len(tt.login), []string{"\x01\x00"}}}
-			}
-			p := listen(t, socksScript(got, append(steps, socksStep{len(tt.request), []string{okIPv4}})...))
-			hop := Hop{Dialect: SOCKS5, Addr: p.addr, Auth: tt.auth}
-			conn, err := (&Dialer{Hops: []Hop{hop}}).DialContext(context.Background(), "tcp", tt.target)
-			if err != nil {
-				t.Fatal(err)
-			}
-			conn.Close()
-			if want := greeting + tt.login + tt.request; string(<-got) != want {
-				t.Errorf("the client did not say %q", want)
-			}
-		})
-	}
-}
-
-func TestSOCKSLogin(t *testing.T) {
+// TestSOCKSRefusal has servers that refuse, or answer what nobody may answer: the client says nothing more and closes, and
+// waits for nothing behind the byte that decides.
+func TestSOCKSRefusal(t *testing.T) {
+	const goesOn = "\x01\x00" + okIPv4 + "hello" // as if the client had said all it could
 	auth := &Auth{"user", "secret"}
 	for name, tt := range map[string]struct {
-		greeting, login string
-		code            Code
+		auth   *Auth
+		method string // what the greeting is answered with
+		reply  string // what the command is answered with; empty: it must not come
+		code   Code
+		number byte
 	}{
-		"accepted":            {wantsLogin, "\x01\x00", ""},
-		"not_wanted":          {noLogin, "", ""},
-		"refused":             {wantsLogin, "\x01\x01", ProxyAuthRefused},
-		"S16_version_5":       {wantsLogin, "\x05\x00", ProxyReplyMalformed},
-		"neither_method":      {"\x05\xff", "", ProxyAuthRefused},
-		"method_not_offered":  {"\x05\x03", "", ProxyReplyMalformed},
-		"closes_at_the_login": {wantsLogin, "\x01", ProxyClosed},
+		"S05_login_unoffered":          {method: wantsLogin, code: ProxyAuthRequired},
+		"S05_GSSAPI":                   {method: "\x05\x01", code: ProxyReplyMalformed},
+		"S05_unassigned":               {method: "\x05\x03", code: ProxyReplyMalformed},
+		"S05_private":                  {method: "\x05\x80", code: ProxyReplyMalformed},
+		"S05_almost_a_refusal":         {method: "\x05\xfe", code: ProxyReplyMalformed},
+		"S05_no_acceptable":            {method: "\x05\xff", code: ProxyAuthRequired},
+		"S05_version_4":                {method: "\x04\x00", code: ProxyNotSOCKS},
+		"S05_version_0":                {method: "\x00\x5a", code: ProxyNotSOCKS},
+		"S05_version_1":                {method: "\x01\x00", code: ProxyNotSOCKS},
+		"S05_version_6":                {method: "\x06\x00", code: ProxyNotSOCKS},
+		"S05_version_4_asks_for_login": {auth: auth, method: "\x04\x02", code: ProxyNotSOCKS},
+		"S05_login_but_GSSAPI":         {auth: auth, method: "\x05\x01", code: ProxyReplyMalformed},
+		"S05_login_but_unassigned":     {auth: auth, method: "\x05\x03", code: ProxyReplyMalformed},
+		"S05_login_but_no_acceptable":  {auth: auth, method: "\x05\xff", code: ProxyAuthRefused},
+		"S15_reply_1":                  {reply: "\x05\x01", code: SOCKSGeneralFailure, number: 1},
+		"S15_reply_2":                  {reply: "\x05\x02", code: SOCKSNotAllowed, number: 2},
+		"S15_reply_3":                  {reply: "\x05\x03", code: SOCKSNetworkUnreachable, number: 3},
+		"S15_reply_4":                  {reply: "\x05\x04", code: SOCKSHostUnreachable, number: 4},
+		"S15_reply_5":                  {reply: "\x05\x05", code: SOCKSConnectionRefused, number: 5},
+		"S15_reply_6":                  {reply: "\x05\x06", code: SOCKSTTLExpired, number: 6},
+		"S15_reply_7":                  {reply: "\x05\x07", code: SOCKSCommandUnsupported, number: 7},
+		"S15_reply_8":                  {reply: "\x05\x08", code: SOCKSAddressUnsupported, number: 8},
+		"S15_reply_9":                  {reply: "\x05\x09", code: SOCKSReplyUnknown, number: 9},
+		"S15_reply_0x5B":               {reply: "\x05\x5b", code: SOCKSReplyUnknown, number: 0x5b},
+		"S15_reply_0xFF":               {reply: "\x05\xff", code: SOCKSReplyUnknown, number: 0xff},
+		"reply_of_version_4":           {reply: "\x04\x00", code: ProxyReplyMalformed},
+		"reply_of_version_0":           {reply: "\x00\x5a", code: ProxyReplyMalformed},
+		"reply's_address_type":         {reply: "\x05\x00\x00\x02", code: ProxyReplyMalformed},
+		"reply's_address_type_0":       {reply: "\x05\x00\x00\x00", code: ProxyReplyMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := listen(t, func(conn net.Conn) {
-				steps := []socksStep{{4, []string{tt.greeting}}}
-				if tt.login != "" {
-					steps = append(steps, socksStep{len("\x01\x04user\x06secret"), []string{tt.login}})
-				}
-				if tt.code == "" {
-					steps = append(steps, socksStep{len(askOrigin), []string{okIPv4}})
-				}
-				socksScript(nil, steps...)(conn)
-				if tt.code == ProxyClosed {
-					conn.Close()
-				}
-			})
-			conn, err := dial(Hop{Dialect: SOCKS5, Addr: p.addr, Auth: auth})
-			if tt.code != "" {
-				wantCode(t, err, tt.code)
-			} else if err != nil {
-				t.Fatal(err)
-			} else {
-				conn.Close()
+			greets := greetsNone
+			if tt.auth != nil {
+				greets = greetsLogin
 			}
-			p.awaitClosed(t)
-		})
-	}
-}
-
-// S11: whatever the name, this host looks nothing up.
-func TestS11_NameGoesToTheProxy(t *testing.T) {
-	target := startEcho(t, "")
-	for _, dialect := range proxied {
-		t.Run(string(dialect), func(t *testing.T) {
-			p := startProxy(t, testbed.ProxyConfig{Dialect: testbed.Dialect(dialect), Hosts: map[string]string{"only-there.invalid:7": target}})
-			conn, err := (&Dialer{Hops: []Hop{hopTo(p)}}).DialContext(context.Background(), "tcp", "only-there.invalid:7")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			wantEcho(t, conn, "", "x")
-			if got := p.Seen()[0].Target; got != "only-there.invalid:7" {
-				t.Errorf("the proxy was asked for %s", got)
+			for how, text := range map[string]string{
+				"short":    "<- % x\n",
+				"bytewise": "<- dribble % x\n",
+				"goes_on":  "<- % x" + fmt.Sprintf(" % x\n", goesOn),
+			} {
+				text = fmt.Sprintf(text, tt.method+tt.reply)
+				if tt.reply != "" {
+					text = fmt.Sprintf("<- % x\n-> % x\n", noLogin, askOrigin) + text
+				}
+				peer := script.Listen(t, fmt.Sprintf("-> % x\n", greets)+text+"-> eof")
+				conn, err := dial(Hop{Dialect: SOCKS5, Addr: peer.Addr, Auth: tt.auth})
+				e := wantCode(t, err, tt.code)
+				if e.Reply != tt.number || e.Stage != StageConnect || conn != nil {
+					t.Errorf("%s: reply %d at %s, conn %v; want %d", how, e.Reply, e.Stage, conn, tt.number)
+				}
+				if tt.number != 0 && !strings.Contains(err.Error(), fmt.Sprintf("SOCKS reply %d", tt.number)) {
+					t.Errorf("%s: the reply's number is not in %q", how, err)
+				}
+				peer.Wait()
 			}
 		})
 	}
@@ -233,14 +201,4 @@ func TestSOCKSReplyIsReadExactly(t *testing.T) {
 			}
 		}
 	}
-}
-
-func ExampleHop_String() {
-	fmt.Println(Hop{Dialect: SOCKS5, Addr: "p1.corp.example:1080", Auth: &Auth{"user", "secret"}})
-	fmt.Println(Hop{Name: "dr", Dialect: HTTP, Addr: "dr.corp.example:3128"})
-	fmt.Println(Auth{"user", "secret"})
-	// Output:
-	// socks5://p1.corp.example:1080
-	// dr
-	// [redacted]
 }
