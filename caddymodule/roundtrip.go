@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"go.uber.org/zap"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/caddytunnel/caddytunnel/body"
 	"github.com/caddytunnel/caddytunnel/pool"
@@ -49,8 +50,12 @@ func (t *Transport) outgoing(req *http.Request, n *need, guard *body.Guard) *htt
 		u.Host = "localhost"
 	}
 	out.URL = &u
+	if req.Trailer != nil {
+		out.Trailer = make(http.Header, len(req.Trailer))
+		passTrailer(out.Trailer, req.Trailer)
+	}
 	if req.Body != nil && req.Body != http.NoBody {
-		out.Body = &requestBody{body: req.Body}
+		out.Body = &requestBody{body: req.Body, atEOF: func() { passTrailer(out.Trailer, req.Trailer) }}
 	}
 	_, named := req.Header["User-Agent"]
 	if !named || len(guard.Decode) > 0 {
@@ -67,10 +72,20 @@ func (t *Transport) outgoing(req *http.Request, n *need, guard *body.Guard) *htt
 	return out
 }
 
+// passTrailer copies what may be in a trailer (RFC 9110 section 6.5.1): no login, and nothing that concerns only the next hop.
+func passTrailer(to, from http.Header) {
+	for name, values := range from {
+		if httpguts.ValidTrailerHeader(name) {
+			to[name] = values
+		}
+	}
+}
+
 // requestBody closes a request's body only while no Read of it is under way: the one that reverse_proxy hands over must not
 // be closed meanwhile, and HTTP/2 does so when the origin ends a request early.
 type requestBody struct {
-	body io.ReadCloser
+	body  io.ReadCloser
+	atEOF func() // the trailer has come by then
 
 	mu              sync.Mutex // guards what follows
 	reading, closed bool
@@ -86,6 +101,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	b.mu.Unlock()
 
 	n, err := b.body.Read(p)
+	if err == io.EOF {
+		b.atEOF()
+	}
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
