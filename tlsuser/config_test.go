@@ -42,17 +42,19 @@ func TestIdentityTellsConfigsApart(t *testing.T) {
 		"protocol":           {NextProtos: []string{"h2"}},
 		"protocols":          {NextProtos: []string{"h", "2"}},
 	}
-	seen := make(map[string]string)
-	for name, cfg := range configs {
-		id := identity(cfg)
-		if other, ok := seen[id]; ok {
-			t.Errorf("%q and %q have one identity", name, other)
+	t.Run("T07_all_differ", func(t *testing.T) {
+		seen := make(map[string]string)
+		for name, cfg := range configs {
+			id := identity(cfg)
+			if other, ok := seen[id]; ok {
+				t.Errorf("%q and %q have one identity", name, other)
+			}
+			seen[id] = name
+			if identity(cfg) != id {
+				t.Errorf("the identity of %q changes", name)
+			}
 		}
-		seen[id] = name
-		if identity(cfg) != id {
-			t.Errorf("the identity of %q changes", name)
-		}
-	}
+	})
 	same := &Config{ServerName: "a", Timeout: time.Second, Sessions: tls.NewLRUClientSessionCache(1)}
 	if identity(same) != identity(configs["server name"]) {
 		t.Error("Timeout or Sessions are part of the identity")

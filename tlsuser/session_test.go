@@ -8,7 +8,7 @@ import (
 func TestSessionsAreScopedByTheCache(t *testing.T) {
 	ca := newAuthority(t, "Test CA")
 	server := &tls.Config{Certificates: []tls.Certificate{ca.issue(nil, "a.test")}}
-	for name, cfg := range map[string]Config{"server_name": {ServerName: "a.test"}, "verify_name": {ServerName: "b.test", VerifyName: "a.test"}} {
+	for name, cfg := range map[string]Config{"T08_server_name": {ServerName: "a.test"}, "T08_verify_name": {ServerName: "b.test", VerifyName: "a.test"}} {
 		t.Run(name, func(t *testing.T) {
 			cfg.RootCAs = ca.pool()
 			resumes := func(cache tls.ClientSessionCache) bool {
@@ -22,10 +22,10 @@ func TestSessionsAreScopedByTheCache(t *testing.T) {
 				t.Error("resumed without a ticket")
 			}
 			if !resumes(mine) {
-				t.Error("V17: not resumed with a ticket")
+				t.Error("not resumed with a ticket")
 			}
 			if resumes(tls.NewLRUClientSessionCache(0)) {
-				t.Error("T08: resumed with the ticket of another cache")
+				t.Error("resumed with the ticket of another cache")
 			}
 			if resumes(nil) {
 				t.Error("resumed without a cache")
@@ -35,10 +35,10 @@ func TestSessionsAreScopedByTheCache(t *testing.T) {
 }
 
 // A ticket must not stand in for a verification that would fail now.
-func TestT11_ResumedSessionIsVerified(t *testing.T) {
+func TestResumedSessionIsVerified(t *testing.T) {
 	ca := newAuthority(t, "Test CA")
-	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		t.Run(tls.VersionName(version), func(t *testing.T) {
+	for name, version := range map[string]uint16{"T08_TLS_1.2": tls.VersionTLS12, "T08_TLS_1.3": tls.VersionTLS13} {
+		t.Run(name, func(t *testing.T) {
 			server := &tls.Config{Certificates: []tls.Certificate{ca.issue(nil, "a.test")}, MaxVersion: version}
 			good := Config{ServerName: "front.test", VerifyName: "a.test", RootCAs: ca.pool(), Sessions: tls.NewLRUClientSessionCache(0)}
 			_, _, err := handshake(t, &good, server)

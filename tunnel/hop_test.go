@@ -141,14 +141,16 @@ func TestIdentityTellsHopsApart(t *testing.T) {
 		h.WriteIdentity(&b)
 		return b.String()
 	}
-	seen := make(map[string]string)
-	for name, hop := range hops {
-		id := identity(hop)
-		if other, ok := seen[id]; ok {
-			t.Errorf("%q and %q have one identity", name, other)
+	t.Run("T07_all_differ", func(t *testing.T) {
+		seen := make(map[string]string)
+		for name, hop := range hops {
+			id := identity(hop)
+			if other, ok := seen[id]; ok {
+				t.Errorf("%q and %q have one identity", name, other)
+			}
+			seen[id] = name
 		}
-		seen[id] = name
-	}
+	})
 	if identity(Hop{Network: "tcp", Name: "p1", Timeout: time.Second}) != identity(Hop{}) {
 		t.Error("the name, the timeout or the default network is part of the identity")
 	}
