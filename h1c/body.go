@@ -2,7 +2,6 @@ package h1c
 
 import (
 	"context"
-	"errors"
 	"io"
 	"sync/atomic"
 )
@@ -23,11 +22,15 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	if err == io.EOF {
 		b.eof.Store(true)
-	} else if cerr := b.ctx.Err(); cerr != nil && !errors.Is(err, cerr) {
-		err = cerr
 	}
 	b.c.wire.end(b.over)
-	return n, err
+	if err == io.EOF {
+		return n, err
+	}
+	if cerr := b.ctx.Err(); cerr != nil {
+		return n, cerr
+	}
+	return n, &Error{Op: "response body", Err: err}
 }
 
 func (b *body) Close() error {

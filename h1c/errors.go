@@ -11,10 +11,10 @@ import (
 // speaks another protocol.
 var ErrClosed = errors.New("HTTP/1.1 connection takes no more requests")
 
-// Error is a request that got no response. The cause is what Unwrap gives; where the request's context
+// Error is a request that got no response, or a body that ended too early. The cause is what Unwrap gives; where the request's context
 // ended, errors.Is(err, context.Canceled) or context.DeadlineExceeded holds.
 type Error struct {
-	Op  string // what failed: "new" or "round trip"
+	Op  string // what failed: "new", "round trip" or "response body"
 	Err error
 
 	unprocessed, unanswered, invalid bool

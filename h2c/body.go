@@ -27,13 +27,17 @@ func newBody(req *http.Request, rc io.ReadCloser, over func()) *body {
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.rc.Read(p)
-	if err != nil {
-		if cerr := b.ctx.Err(); cerr != nil && err != io.EOF {
-			err = cerr
-		}
-		b.once.Do(b.over)
+	if err == nil {
+		return n, nil
 	}
-	return n, err
+	b.once.Do(b.over)
+	if err == io.EOF {
+		return n, err
+	}
+	if cerr := b.ctx.Err(); cerr != nil {
+		return n, cerr
+	}
+	return n, &Error{Op: "response body", Err: err}
 }
 
 func (b *body) Close() error {

@@ -13,10 +13,10 @@ import (
 // peer has sent GOAWAY.
 var ErrClosed = errors.New("HTTP/2 connection takes no more requests")
 
-// Error is a request that got no response. The cause is what Unwrap gives; where the request's context
+// Error is a request that got no response, or a body that ended too early. The cause is what Unwrap gives; where the request's context
 // ended, errors.Is(err, context.Canceled) or context.DeadlineExceeded holds.
 type Error struct {
-	Op  string // what failed: "new", "round trip" or "connect"
+	Op  string // what failed: "new", "round trip", "response body" or "connect"
 	Err error
 
 	unprocessed, unanswered, refused, http11, invalid bool
