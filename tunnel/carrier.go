@@ -36,6 +36,7 @@ type carrier struct {
 	key     carrierKey
 	tunnels int // open, or being opened
 	retired bool
+	failed  error       // what those who wait for it fail with
 	idle    *time.Timer // runs Carriers.expire; nil: none is pending
 }
 
@@ -87,16 +88,23 @@ func (t *trip) overCarrier(ctx context.Context, hops []Hop, dest target) (net.Co
 		if err == nil {
 			return conn, nil
 		}
-		gone := t.giveUp(car, err)
+		gone := t.giveUp(ctx, car, err)
 		if ctx.Err() != nil || fresh || !gone && !unprocessed(err) || opened && !unprocessed(err) {
 			return nil, t.failed(StageConnect, hop, dest.String(), err)
 		}
 	}
 }
 
-// giveUp ends a tunnel that was not opened, and tells whether its carrier is dead.
-func (t *trip) giveUp(car *carrier, err error) (gone bool) {
+// giveUp ends a tunnel that was not opened, and tells whether its carrier is dead. A proxy that has not said a word by then is
+// given up too: whoever waits for it to begin would wait for as long as it is silent.
+func (t *trip) giveUp(ctx context.Context, car *carrier, err error) (gone bool) {
 	gone = car.conn.Err() != nil
+	if !car.wire.begun() {
+		if ctx.Err() != nil {
+			err = nil // the others may be more patient
+		}
+		car.owner.abandon(car, err)
+	}
 	var f *failure
 	if gone || errors.As(err, &f) && f.status == http.StatusProxyAuthRequired {
 		car.owner.retire(car)

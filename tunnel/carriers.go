@@ -169,6 +169,15 @@ func (c *Carriers) grow(ctx context.Context, key carrierKey, under *opening, ope
 	return car, nil
 }
 
+// abandon ends the opening of a carrier that says nothing. Those who wait fail with err; nil: they open one themselves.
+func (c *Carriers) abandon(car *carrier, err error) {
+	c.mu.Lock()
+	car.failed = err
+	c.drop(car)
+	c.mu.Unlock()
+	car.wire.settle()
+}
+
 // opened ends an opening.
 func (c *Carriers) opened(key carrierKey, under *opening, car *carrier, err error, own bool) {
 	c.mu.Lock()
@@ -177,6 +186,9 @@ func (c *Carriers) opened(key carrierKey, under *opening, car *carrier, err erro
 	g.opening = nil
 	if car != nil && !car.retired {
 		g.carriers = append(g.carriers, car)
+	}
+	if car != nil && car.failed != nil {
+		err = car.failed
 	}
 	if !own {
 		under.err = err

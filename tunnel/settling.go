@@ -69,6 +69,13 @@ func (s *settling) ended() error {
 	return s.err
 }
 
+// begun tells whether the conn is settled or over.
+func (s *settling) begun() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settled
+}
+
 func (s *settling) complete() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
