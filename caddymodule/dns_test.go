@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"net"
 	"strconv"
 	"strings"
@@ -45,6 +46,27 @@ func watchDNS(t *testing.T) (addr string, asked func() int64) {
 		}
 	}()
 	return conn.LocalAddr().String(), questions.Load
+}
+
+// everyLookup is the server that is asked for what this process looks up by no resolver of its own; nil: the system's.
+var everyLookup atomic.Pointer[string]
+
+func init() {
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if server := everyLookup.Load(); server != nil {
+			network, addr = "udp", *server
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}}
+}
+
+// watchEveryLookup is watchDNS of whatever this process looks up.
+func watchEveryLookup(t *testing.T) (addr string, asked func() int64) {
+	t.Helper()
+	addr, asked = watchDNS(t)
+	everyLookup.Store(&addr)
+	t.Cleanup(func() { everyLookup.Store(nil) })
+	return addr, asked
 }
 
 func answerDNS(query []byte) ([]byte, error) {
