@@ -134,7 +134,7 @@ func (b *bed) request(t testing.TB, protocol, path string) *http.Request {
 // TestHopsAreIdentities checks that requests with other credentials at the proxy do not share a tunnel, and that equal ones do.
 func TestHopsAreIdentities(t *testing.T) {
 	for _, way := range []string{"http", "https", "socks5", "h2"} {
-		t.Run(way, func(t *testing.T) {
+		t.Run("P05_"+way, func(t *testing.T) {
 			b := newBed(t)
 			proxy := b.proxy(testbed.ProxyConfig{Dialect: testbed.Dialect(way)})
 			tr := b.transport(way, "h2")

@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -101,41 +102,63 @@ func TestRoomIsMadeForAnotherIdentity(t *testing.T) {
 
 // What is dialed for a request that was cancelled meanwhile is closed, though others wait for it.
 func TestCancelledDialIsNotHandedOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, f := New(Options{MaxConnsPerHost: 1}), &farm{t: t}
-		defer p.Close()
-		id := ident(1, "a")
-		ctx, cancel := context.WithCancel(t.Context())
-		dialed, done := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(done)
-			_, err := p.RoundTrip(request(ctx, id, "GET", nil), id, func(ctx context.Context, _ *Memory) (Conn, error) {
-				<-dialed // does not look at ctx
-				return f.make(id), nil
-			}, nil)
-			var e *Error
-			if !errors.As(err, &e) || e.Stage != StageDial || !errors.Is(err, context.Canceled) {
-				t.Errorf("%+v", err)
+	for name, second := range map[string]Identity{
+		"P03_equal_identity": ident(1, "a"),
+		"P03_other_identity": ident(2, "a"),
+		"P03_other_origin":   ident(2, "b"),
+	} {
+		for _, shared := range []bool{false, true} {
+			for _, limit := range []int{0, 1} {
+				t.Run(fmt.Sprintf("%s_shared=%v,limit=%d", name, shared, limit), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { cancelledDial(t, second, shared, limit) })
+				})
 			}
-		}()
-		synctest.Wait()
-		waiting := make(chan struct{})
-		go func() {
-			defer close(waiting)
-			if got := fetch(t, p, f, id); got.Reused {
-				t.Error("the cancelled dial's connection was used")
-			}
-		}()
-		synctest.Wait()
-		cancel()
-		close(dialed)
-		<-done
-		<-waiting
-		if f.conns[0].rounds != 0 || !f.conns[0].closed {
-			t.Error("the connection of the cancelled dial was used, or is open")
 		}
-		verify(t, p, true)
-	})
+	}
+}
+
+func cancelledDial(t *testing.T, second Identity, shared bool, limit int) {
+	p, f := New(Options{MaxConnsPerHost: limit}), &farm{t: t, shared: shared}
+	defer p.Close()
+	first := ident(1, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	dialed, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_, err := p.RoundTrip(request(ctx, first, "GET", nil), first, func(ctx context.Context, _ *Memory) (Conn, error) {
+			<-dialed // does not look at ctx
+			return f.make(first), nil
+		}, nil)
+		var e *Error
+		if !errors.As(err, &e) || e.Stage != StageDial || !errors.Is(err, context.Canceled) {
+			t.Errorf("%+v", err)
+		}
+	}()
+	synctest.Wait()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		if got := fetch(t, p, f, second); got.Reused {
+			t.Error("the cancelled dial's connection was used")
+		}
+	}()
+	synctest.Wait()
+	cancel()
+	if limit == 0 || second.Addr != first.Addr {
+		<-answered // it waits for nobody
+	}
+	close(dialed)
+	<-done
+	<-answered
+	for _, c := range f.conns {
+		if c.id == first && c.rounds == 0 && !c.closed {
+			t.Error("the connection of the cancelled dial is open")
+		}
+	}
+	if len(f.conns) != 2 || f.open() != 1 {
+		t.Errorf("%d connections, %d open", len(f.conns), f.open())
+	}
+	verify(t, p, true)
 }
 
 func TestDialError(t *testing.T) {
