@@ -58,6 +58,13 @@ import (
 // Sizes are written 64KiB, 10MiB. Each word stands once. A hop is one proxy; `then` is the next hop, farther, and may be
 // repeated.
 func (t *Transport) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	if err := t.unmarshal(d); err != nil {
+		return redact(err, wordsOf(d))
+	}
+	return nil
+}
+
+func (t *Transport) unmarshal(d *caddyfile.Dispenser) error {
 	d.Next() // transport name
 	p := &parser{t: t, seen: make(map[string]bool)}
 	if d.CountRemainingArgs() > 0 {

@@ -34,6 +34,13 @@ const (
 
 // Provision checks the config and builds what serves it. It connects to nothing and looks no name up.
 func (t *Transport) Provision(ctx caddy.Context) error {
+	if err := t.provision(ctx); err != nil {
+		return redact(err, t.configWords())
+	}
+	return nil
+}
+
+func (t *Transport) provision(ctx caddy.Context) error {
 	t.logger = ctx.Logger()
 	if err := t.checkOptions(); err != nil {
 		return err
