@@ -224,6 +224,8 @@ func TestMessages(t *testing.T) {
 			"cannot connect to api.example.com:443: connection refused [origin_dial_refused]"},
 		{Error{Stage: StageConnect, Code: ProxyConnectRefused, Hop: "p1", Addr: "grpc.internal:50051", Target: "grpc.internal:50051", Status: 403},
 			"proxy p1 refused CONNECT grpc.internal:50051 (403): many proxies allow port 443 only [proxy_connect_refused]"},
+		{Error{Stage: StageConnect, Code: ProxyConnectRefused, Hop: "p1", Addr: origin, Target: origin, Status: 401},
+			"proxy p1 refused CONNECT api.example.com:443 (401): this is how an origin asks for a login, and how some proxies refuse one: check user and password [proxy_connect_refused]"},
 		{Error{Stage: StageTLS, Code: "proxy_cert_untrusted", Hop: "p1", Addr: "p1:443", Target: origin, Err: &tlsuser.Error{Code: tlsuser.CertUntrusted, Issuer: "Corp CA"}},
 			`TLS to proxy p1: issuer "Corp CA" is not trusted: put 'tls_trust_pool file <ca.pem>' inside its block; outside it means the origin [proxy_cert_untrusted]`},
 		{Error{Stage: StageConnect, Code: SOCKSTTLExpired, Hop: "p1", Addr: origin, Target: origin, Reply: 6},

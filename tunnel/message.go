@@ -119,6 +119,8 @@ func statusHint(status int, addr string) string {
 			return "many proxies allow port 443 only"
 		}
 		return "its rules do not allow this target"
+	case http.StatusUnauthorized:
+		return "this is how an origin asks for a login, and how some proxies refuse one: check user and password"
 	case http.StatusBadRequest:
 		return "either it expects TLS (write https:// or h2://) or it is no proxy"
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
