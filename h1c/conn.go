@@ -3,6 +3,7 @@ package h1c
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -91,12 +92,16 @@ func (c *Conn) InFlight() int {
 	return c.cc.InFlight()
 }
 
-// Err is nil while the connection can take new requests, now or when the slot is free.
+// Err is nil while the connection can take new requests, now or when the slot is free. Otherwise it is ErrClosed, with what
+// ended the connection behind it.
 func (c *Conn) Err() error {
-	if c.upgraded.Load() || c.wire.isClosed() || c.cc.Err() != nil {
-		return ErrClosed
+	if !c.upgraded.Load() && !c.wire.isClosed() && c.cc.Err() == nil {
+		return nil
 	}
-	return nil
+	if died := c.wire.diedOf(); died != nil {
+		return fmt.Errorf("%w: %w", ErrClosed, died)
+	}
+	return ErrClosed
 }
 
 // Notify sets what is called after the slot became free or the connection died: from any goroutine that

@@ -3,6 +3,7 @@ package h1c
 import (
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type wire struct {
 	closing       chan struct{} // closed by Close
 	deaf          chan struct{} // closed when a read failed
 	deafOnce      sync.Once
+	died          error // what ended the reads, unless it was our Close or the peer's; set before deaf is closed
 
 	mu     sync.Mutex    // guards the following and orders changes of the deadlines
 	over   chan struct{} // closed when the message in flight is over; nil: none is
@@ -100,12 +102,27 @@ func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	w.read.Add(int64(n))
 	if err != nil {
-		w.deafOnce.Do(func() { close(w.deaf) })
 		if w.isClosed() {
 			err = net.ErrClosed
 		}
+		w.deafOnce.Do(func() {
+			if err != io.EOF && err != net.ErrClosed {
+				w.died = err
+			}
+			close(w.deaf)
+		})
 	}
 	return n, err
+}
+
+// diedOf is what the engine forgets: why a connection ended that had no request.
+func (w *wire) diedOf() error {
+	select {
+	case <-w.deaf:
+		return w.died
+	default:
+		return nil
+	}
 }
 
 func (w *wire) Write(p []byte) (int, error) {

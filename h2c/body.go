@@ -37,7 +37,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if cerr := b.ctx.Err(); cerr != nil {
 		return n, cerr
 	}
-	return n, &Error{Op: "response body", Err: err}
+	return n, &Error{Op: "response body", Err: cause(err)}
 }
 
 func (b *body) Close() error {

@@ -3,6 +3,7 @@ package h2c
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -26,8 +27,25 @@ type Config struct {
 	WriteTimeout time.Duration
 	// PingIdle is how long nothing may arrive before a PING asks whether the peer lives. 0: no PING.
 	PingIdle time.Duration
-	// PingTimeout is how long the answer to a PING may take before the connection fails. 0: 15s.
+	// PingTimeout is how long the answer to a PING may take before the connection fails with ErrSilent. 0: 15s.
 	PingTimeout time.Duration
+	// StreamWindow is the most bytes that the peer may send on a stream ahead of its reader, which are kept in memory:
+	// less than 4 MiB. A reader that does not read holds nobody else up. 0: 1 MiB.
+	StreamWindow int
+}
+
+const (
+	defaultStreamWindow = 1 << 20
+
+	// connWindow is the engine's, for all streams together. A stream takes of it until its reader has read.
+	connWindow = 1 << 30
+)
+
+func (cfg *Config) streamWindow() int {
+	if cfg.StreamWindow == 0 {
+		return defaultStreamWindow
+	}
+	return cfg.StreamWindow
 }
 
 // Conn is one HTTP/2 connection. All methods may be called concurrently.
@@ -35,6 +53,7 @@ type Conn struct {
 	wire   *wire
 	cc     *http.ClientConn
 	tls    *tls.ConnectionState
+	most   int // streams at a time, so that their windows fit into connWindow
 	slots  slots
 	notify atomic.Pointer[func()]
 }
@@ -46,7 +65,7 @@ func New(ctx context.Context, conn net.Conn, cfg *Config) (*Conn, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	c := &Conn{wire: newWire(conn, cfg.ReadTimeout)}
+	c := &Conn{wire: newWire(conn, cfg.ReadTimeout), most: connWindow / cfg.streamWindow()}
 	if cs, ok := conn.(interface{ ConnectionState() tls.ConnectionState }); ok {
 		state := cs.ConnectionState()
 		c.tls = &state
@@ -60,9 +79,10 @@ func New(ctx context.Context, conn net.Conn, cfg *Config) (*Conn, error) {
 		ResponseHeaderTimeout:  cfg.ResponseHeaderTimeout,
 		ExpectContinueTimeout:  cfg.ExpectContinueTimeout,
 		HTTP2: &http.HTTP2Config{
-			SendPingTimeout:  cfg.PingIdle,
-			PingTimeout:      cfg.PingTimeout,
-			WriteByteTimeout: cfg.WriteTimeout,
+			SendPingTimeout:           cfg.PingIdle,
+			PingTimeout:               cfg.PingTimeout,
+			WriteByteTimeout:          cfg.WriteTimeout,
+			MaxReceiveBufferPerStream: cfg.streamWindow(),
 		},
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return c.wire, nil },
 	}
@@ -93,7 +113,7 @@ func (c *Conn) free() int {
 	if c.cc.Err() != nil {
 		return 0
 	}
-	return c.cc.Available()
+	return min(c.cc.Available(), c.most-c.cc.InFlight())
 }
 
 // Release gives back a slot that was not used.
@@ -108,16 +128,25 @@ func (c *Conn) Shareable() bool { return true }
 // InFlight is the number of requests, CONNECT streams and unused slots.
 func (c *Conn) InFlight() int { return c.slots.count() + c.cc.InFlight() }
 
-// Err is nil while the connection can take new requests, now or when a slot is free.
+// Err is nil while the connection can take new requests, now or when a slot is free. Otherwise it is ErrClosed, with what
+// ended the connection behind it.
 func (c *Conn) Err() error {
 	if c.cc.Err() != nil {
-		return ErrClosed
+		return c.closed()
 	}
 	// An idle connection without a free slot is one that got GOAWAY.
 	if c.cc.InFlight() == 0 && c.cc.Available() == 0 && c.cc.InFlight() == 0 {
 		return ErrClosed
 	}
 	return nil
+}
+
+// closed is ErrClosed with what ended the connection, if that is known.
+func (c *Conn) closed() error {
+	if died := c.wire.diedOf(); died != nil {
+		return fmt.Errorf("%w: %w", ErrClosed, died)
+	}
+	return ErrClosed
 }
 
 // Notify sets what is called after a slot became free or the connection died: from any goroutine that

@@ -37,7 +37,7 @@ func (c *Conn) Connect(ctx context.Context, authority string, header http.Header
 	if err != nil {
 		s.end()
 		s.discard()
-		return nil, nil, classify(ctx, "connect", err, x.wrote.Load(), x.answered.Load(), c.Err() == nil)
+		return nil, nil, x.failed(ctx, "connect", err)
 	}
 	res.Request = nil
 	res.TLS = c.tls

@@ -13,6 +13,15 @@ import (
 // peer has sent GOAWAY.
 var ErrClosed = errors.New("HTTP/2 connection takes no more requests")
 
+// ErrSilent is the cause where a connection failed because its peer left a PING unanswered. It is a timeout.
+var ErrSilent error = silence{}
+
+type silence struct{}
+
+func (silence) Error() string   { return "the peer does not answer PING" }
+func (silence) Timeout() bool   { return true }
+func (silence) Temporary() bool { return false }
+
 // Error is a request that got no response, or a body that ended too early. The cause is what Unwrap gives; where the request's context
 // ended, errors.Is(err, context.Canceled) or context.DeadlineExceeded holds.
 type Error struct {
@@ -69,12 +78,23 @@ const (
 	textGoAwayCode = "http2: Transport received GOAWAY from server ErrCode:"
 	textGoneAway   = "http2: server sent GOAWAY and closed the connection; "
 	textUnusable   = "http2: client conn not usable"
+	textSilent     = "http2: client connection lost"
+
+	textNotEstablished = "http2: client conn could not be established"
 )
+
+// cause is err as what looks at its type may see it.
+func cause(err error) error {
+	if err.Error() == textSilent {
+		return ErrSilent
+	}
+	return err
+}
 
 // classify makes the Error of a round trip that failed. wrote says that the request's header block was
 // handed to the connection, answered that a header block came back, alive that the connection goes on.
 func classify(ctx context.Context, op string, err error, wrote, answered, alive bool) *Error {
-	e := &Error{Op: op, Err: err, unanswered: !answered}
+	e := &Error{Op: op, Err: cause(err), unanswered: !answered}
 	if cerr := ctx.Err(); cerr != nil {
 		if !errors.Is(err, cerr) {
 			e.Err = cerr
@@ -95,7 +115,7 @@ func classify(ctx context.Context, op string, err error, wrote, answered, alive 
 		e.http11 = strings.HasSuffix(said, http2.ErrCodeHTTP11Required.String())
 	case !wrote:
 		e.unprocessed = true
-		e.invalid = alive && err.Error() != textUnusable
+		e.invalid = alive && !errors.Is(err, ErrClosed)
 	}
 	return e
 }

@@ -2,7 +2,9 @@ package h2c
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -29,7 +31,7 @@ func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			req.Body.Close()
 		}
-		return nil, classify(req.Context(), "round trip", err, x.wrote.Load(), x.answered.Load(), c.Err() == nil)
+		return nil, x.failed(req.Context(), "round trip", err)
 	}
 	res.Request = req
 	res.TLS = c.tls
@@ -67,6 +69,17 @@ func (x *exchange) settle() {
 	if !x.settled.Swap(true) && x.c.slots.settle() {
 		go x.c.changed()
 	}
+}
+
+// failed is the Error of the request.
+func (x *exchange) failed(ctx context.Context, op string, err error) *Error {
+	switch died := x.c.wire.diedOf(); {
+	case err.Error() == textUnusable, err.Error() == textNotEstablished:
+		err = x.c.closed()
+	case died != nil && errors.Is(err, net.ErrClosed):
+		err = died
+	}
+	return classify(ctx, op, err, x.wrote.Load(), x.answered.Load(), x.c.Err() == nil)
 }
 
 // connectionFields are what HTTP/2 has no place for.

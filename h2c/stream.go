@@ -64,7 +64,7 @@ func (s *stream) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		s.failure = err
+		s.failure = cause(err)
 	}
 	if s.closed && !s.sent {
 		s.abandoned = true

@@ -4,8 +4,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,10 +22,12 @@ const closeGrace = 250 * time.Millisecond
 type wire struct {
 	net.Conn
 	readTimeout time.Duration
+	reading     atomic.Bool // the engine has begun to read
 
 	mu     sync.Mutex // guards the following and orders changes of the read deadline
 	active int        // requests in flight
 	closed bool
+	died   error // what ended the reads, unless it was our Close or the peer's
 }
 
 func newWire(conn net.Conn, readTimeout time.Duration) *wire {
@@ -75,6 +79,7 @@ func (w *wire) rearm() {
 
 // Read reads with a fresh deadline if a request is in flight.
 func (w *wire) Read(p []byte) (int, error) {
+	w.reading.Store(true)
 	w.rearm()
 	n, err := w.Conn.Read(p)
 	switch {
@@ -82,8 +87,27 @@ func (w *wire) Read(p []byte) (int, error) {
 		err = net.ErrClosed
 	case err != nil:
 		err = beneath(err)
+		w.die(err)
 	}
 	return n, err
+}
+
+func (w *wire) die(err error) {
+	if err == io.EOF {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.died == nil {
+		w.died = err
+	}
+}
+
+// diedOf is what the engine forgets: why a connection ended that had no request.
+func (w *wire) diedOf() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.died
 }
 
 // beneath hides that the conn is itself a stream of HTTP/2. The engine takes a stream error of its reader for one of a
@@ -98,12 +122,27 @@ func beneath(err error) error {
 // Write counts as progress: a long upload is not a silent peer.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
-	if err == nil {
+	switch {
+	case err == nil:
 		w.rearm()
-	} else if w.isClosed() {
+	case w.isClosed():
 		err = net.ErrClosed
+	case !w.reading.Load():
+		err = w.lastWord(err)
 	}
 	return n, err
+}
+
+// lastWord is why a peer takes no preface, if it has said so: TLS 1.3 refuses a client's certificate when the client is done
+// with its side of the handshake. err is what the write came to.
+func (w *wire) lastWord(err error) error {
+	w.Conn.SetReadDeadline(time.Now().Add(closeGrace))
+	n, said := w.Conn.Read(make([]byte, 1))
+	var ne net.Error
+	if n > 0 || said == io.EOF || errors.As(said, &ne) && ne.Timeout() {
+		return err
+	}
+	return beneath(said)
 }
 
 func (w *wire) isClosed() bool {
