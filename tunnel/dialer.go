@@ -226,6 +226,11 @@ func (t *trip) invalid(code Code, hop string, err error) *Error {
 
 // failed says where err happened. An error without a code is one of the connection.
 func (t *trip) failed(stage Stage, hop *Hop, addr string, err error) *Error {
+	if stage == StageConnect && hop.usesTLS() && tlsuser.CodeOf(err) == tlsuser.ClientCertRefused {
+		// With TLS 1.3 the refusal comes after our side of the handshake is done.
+		refused := &tlsuser.Error{Code: tlsuser.ClientCertRefused, Err: err}
+		stage, addr, err = StageTLS, hop.Addr, fail(proxyTLS+Code(refused.Code), refused)
+	}
 	e := &Error{Stage: stage, Hop: hop.String(), Addr: addr, Target: t.target}
 	if f, ok := errors.AsType[*failure](err); ok {
 		e.Code, e.Status, e.Reply, e.Err = f.code, f.status, f.reply, f.err

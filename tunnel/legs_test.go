@@ -30,6 +30,20 @@ func TestProxyLeg(t *testing.T) {
 			}
 		}
 	})
+	t.Run("T01_certificate_refused_late", func(t *testing.T) {
+		cfg := scriptTLS(t)
+		cfg.ClientAuth = tls.RequireAnyClientCert // TLS 1.3: the client is done with the handshake before the server is
+		for dialect, offer := range offers {
+			cfg.NextProtos = offer
+			hop := scriptHop(dialect)
+			hop.Addr = listen(t, func(conn net.Conn) { _ = tls.Server(conn, cfg).Handshake() }).addr
+			_, err := dial(hop)
+			e := wantCode(t, err, "proxy_client_cert_refused")
+			if e.Stage != StageTLS || e.Addr != hop.Addr || !strings.Contains(err.Error(), "tls_client_auth") {
+				t.Errorf("%s: at %s: %v", dialect, e.Stage, err)
+			}
+		}
+	})
 	for name, alpn := range map[string][]string{
 		"T02_prefers_h2": {"h2", "http/1.1"}, "T02_knows_h2_last": {"http/1.1", "h2"}, "T02_knows_HTTP_1_only": {"http/1.1"}, "T02_knows_no_ALPN": {},
 	} {
