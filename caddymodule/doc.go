@@ -26,7 +26,8 @@
 //     origin_timeout, origin_not_processed (it provably did not take the request), origin_no_answer and origin_failed.
 //   - placeholder_failed, proxy_protocol, upstream_network, no_upstream: what was configured cannot be used for this request.
 //   - pool_wait: no connection came free, with max_conns_per_host.
-//   - request_invalid, request_body_too_large (413): the client's request.
+//   - request_invalid, request_body_too_large (413), request_body_failed (400, 408): the client's request. For a body reverse_proxy
+//     gets a response and not an error: it would count an error as the origin's.
 //   - body_too_large: the response met max_body_bytes. body_decode_failed: it is not what its Content-Encoding says.
 //     body_incomplete: the origin, or the way to it, broke off before its end. The response has begun by then, with few
 //     exceptions, and the client's message is aborted.

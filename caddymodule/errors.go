@@ -117,7 +117,6 @@ func toError(ctx context.Context, target string, err error) error {
 
 	var te *tunnel.Error
 	var oe *tlsuser.Error
-	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &te):
 		e.Code, e.Stage, e.Err = string(te.Code), string(te.Stage), te
@@ -127,8 +126,6 @@ func toError(ctx context.Context, target string, err error) error {
 		e.timeout = e.timeout || te.Status == http.StatusGatewayTimeout || te.Code == tunnel.SOCKSTTLExpired
 	case errors.As(err, &oe):
 		e.Code, e.Stage, e.Err = "origin_"+string(oe.Code), "origin_tls", originTLS(target, oe)
-	case errors.As(err, &tooLarge):
-		e.Code, e.code = "request_body_too_large", http.StatusRequestEntityTooLarge
 	case invalid(err):
 		e.Code, e.beforeOrigin = "request_invalid", false
 		e.Err = fmt.Errorf("the request cannot be sent to %s: %w", target, e.Err)

@@ -126,8 +126,6 @@ var mapperCases = []struct {
 	{"GOAWAY, not processed", exchangeFailure(exchangeError{err: errors.New("GOAWAY"), unprocessed: true, unanswered: true}), "origin_not_processed", "roundtrip", 502, true},
 	{"reset, HTTP/1.1 required", exchangeFailure(exchangeError{err: errors.New("HTTP_1_1_REQUIRED"), unprocessed: true, unanswered: true, http11: true}), "origin_http11_required", "roundtrip", 502, true},
 	{"cannot be sent at all", exchangeFailure(exchangeError{err: errors.New("invalid field"), unprocessed: true, unanswered: true, invalid: true}), "request_invalid", "roundtrip", 502, false},
-	{"request body over the limit", &pool.Error{Stage: pool.StageRoundTrip, BodyRead: true, Err: &exchangeError{err: &http.MaxBytesError{Limit: 10}, unanswered: true}},
-		"request_body_too_large", "roundtrip", 413, false},
 	{"origin wants a client certificate", exchangeFailure(exchangeError{err: &net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, unanswered: true}),
 		"origin_client_cert_refused", "origin_tls", 502, false},
 

@@ -12,12 +12,14 @@ import (
 	"github.com/caddytunnel/caddytunnel/body"
 )
 
-// guardFor is the route's guard for one request: a body that fails while it is read is logged, as its head has been
-// passed on by then.
-func (t *Transport) guardFor(req *http.Request, n *need) *body.Guard {
-	guard := t.guard
-	guard.OnError = func(err error) { t.logBody(req, n, err) }
-	return &guard
+// bodyFailed logs the failure of a response's body after its head has been passed on. If the request's own body failed while it
+// was sent, that is the reason.
+func (t *Transport) bodyFailed(req *http.Request, n *need, out *http.Request, err error) {
+	if failure := uploadFailure(out); failure != nil && req.Context().Err() == nil {
+		_ = t.failed(req, uploadError(n, failure)) // the response has begun
+		return
+	}
+	t.logBody(req, n, err)
 }
 
 // refuseBody answers for an origin whose response may not pass, or whose body failed before its head was passed on. What is

@@ -3,9 +3,7 @@ package caddymodule
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
-	"sync"
 
 	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
@@ -24,13 +22,17 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, t.failed(req, err)
 	}
-	guard := t.guardFor(req, n)
-	out := t.outgoing(req, n, guard)
+	guard := t.guard
+	out := t.outgoing(req, n, &guard)
+	guard.OnError = func(err error) { t.bodyFailed(req, n, out, err) }
 	dial := func(ctx context.Context, memory *pool.Memory) (pool.Conn, error) {
 		return t.connect(ctx, n, memory)
 	}
 	res, err := t.pool.RoundTrip(out, n.identity(t.key[:]), dial, nil)
 	if err != nil {
+		if failure := uploadFailure(out); failure != nil && req.Context().Err() == nil {
+			return t.refuseUpload(req, n, failure), nil
+		}
 		return nil, t.failed(req, toError(req.Context(), n.addr, err))
 	}
 	res.Request = req
@@ -79,53 +81,6 @@ func passTrailer(to, from http.Header) {
 			to[name] = values
 		}
 	}
-}
-
-// requestBody closes a request's body only while no Read of it is under way: the one that reverse_proxy hands over must not
-// be closed meanwhile, and HTTP/2 does so when the origin ends a request early.
-type requestBody struct {
-	body  io.ReadCloser
-	atEOF func() // the trailer has come by then
-
-	mu              sync.Mutex // guards what follows
-	reading, closed bool
-}
-
-func (b *requestBody) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	if b.closed {
-		b.mu.Unlock()
-		return 0, http.ErrBodyReadAfterClose
-	}
-	b.reading = true
-	b.mu.Unlock()
-
-	n, err := b.body.Read(p)
-	if err == io.EOF {
-		b.atEOF()
-	}
-
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.reading = false
-	if b.closed {
-		b.body.Close()
-	}
-	return n, err
-}
-
-// Close leaves the closing to a Read under way. The server closes the body in any case when the request is over.
-func (b *requestBody) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return nil
-	}
-	b.closed = true
-	if b.reading {
-		return nil
-	}
-	return b.body.Close()
 }
 
 // failed logs the failure of a request and returns what reverse_proxy is told of it.
