@@ -30,6 +30,7 @@ func (p *Proxy) answerHTTP1(c *client) (again bool) {
 		return false
 	}
 	m := p.misbehave.Load()
+	req.RemoteAddr = c.RemoteAddr().String()
 	r := httpRequest(req)
 	p.record(r)
 	c.peer.update(func(peer *Peer) { peer.Requests++ })
