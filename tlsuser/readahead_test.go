@@ -3,6 +3,7 @@ package tlsuser
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -107,25 +108,27 @@ func TestReadAheadAdapts(t *testing.T) {
 	}
 }
 
-// B24: every size of reads gives the same bytes, and none asks for more than the ceiling.
-func TestReadAheadKeepsBytes_B24(t *testing.T) {
+// TestReadAheadKeepsBytes reads the same with every size of reads; none asks for more than the ceiling.
+func TestReadAheadKeepsBytes(t *testing.T) {
 	const size, total = 1000, 50_000
 	want := make([]byte, total)
 	for i := range want {
 		want[i] = byte(i * i >> 3)
 	}
 	for _, ask := range []int{1, 7, 511, 999, 1000, 1001, 65536} {
-		conn := &segments{data: want}
-		got, err := io.ReadAll(sized{NewReadAhead(conn, size), ask})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, want) {
-			t.Errorf("reads of %d: the bytes differ", ask)
-		}
-		if conn.most > size {
-			t.Errorf("reads of %d: asked for %d bytes", ask, conn.most)
-		}
+		t.Run(fmt.Sprintf("B24_reads_of_%d", ask), func(t *testing.T) {
+			conn := &segments{data: want}
+			got, err := io.ReadAll(sized{NewReadAhead(conn, size), ask})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Error("the bytes differ")
+			}
+			if conn.most > size {
+				t.Errorf("asked for %d bytes", conn.most)
+			}
+		})
 	}
 }
 
