@@ -89,7 +89,7 @@ func TestConnectRefusal(t *testing.T) {
 		"C13_many_fields":            {"<- \"HTTP/1.1 200 OK\\r\\n\"\n<- forever 100*\"X: y\\r\\n\"", ProxyReplyTooLarge, 0},
 		"C13_many_interim_replies":   {`<- forever 100*"HTTP/1.1 100 Continue\r\n\r\n"`, ProxyReplyTooLarge, 0},
 		"C13_huge_reason":            {"<- \"HTTP/1.1 407 \"\n<- forever 1000*\"x\"", ProxyReplyTooLarge, 0},
-		"C13_one_byte_too_many":      {fmt.Sprintf("<- %q", headOf(maxHead+1)), ProxyReplyTooLarge, 0},
+		"C13_one_byte_too_many":      {fmt.Sprintf("<- forever %q", headOf(maxHead+1)), ProxyReplyTooLarge, 0},
 		"502":                        {`<- "HTTP/1.1 502 Bad Gateway\r\n\r\n"`, ProxyConnectRefused, 502},
 		"999":                        {`<- "HTTP/1.1 999 \r\n\r\n"`, ProxyConnectRefused, 999},
 		"two_digits":                 {`<- "HTTP/1.1 20\r\n\r\n"`, ProxyReplyMalformed, 0},
