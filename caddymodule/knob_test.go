@@ -2,11 +2,14 @@ package caddymodule
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -27,14 +30,15 @@ func (c *recordedConn) Read(p []byte) (int, error) {
 	return c.TCPConn.Read(p)
 }
 
-// TestPullBytesAtTheSocket looks at the bottom of every path: no read of a socket asks for more than pull_bytes, and a
-// large body makes reads ask for all of it.
-func TestPullBytesAtTheSocket(t *testing.T) {
+// TestPullBytes looks at the bottom of every path: no read of a socket asks for more than pull_bytes, a large body makes reads ask for
+// all of it, and the bytes are the same whatever it is.
+func TestPullBytes(t *testing.T) {
+	const size = 1 << 20
 	for _, way := range bedWays {
 		for _, protocol := range bedProtocols {
-			for _, pull := range []int{4 << 10, 256 << 10} {
-				t.Run(fmt.Sprintf("%s/%s/%dKiB", way, protocol, pull>>10), func(t *testing.T) {
-					b := newBed(t)
+			t.Run("B24_"+way+"_"+protocol, func(t *testing.T) {
+				b := newBed(t)
+				for _, pull := range []int{1 << 10, 4 << 10, 64 << 10, 256 << 10, 4 << 20} {
 					tr := b.transport(way, protocol)
 					tr.PullBytes = pull
 					provision(t, tr)
@@ -52,29 +56,41 @@ func TestPullBytesAtTheSocket(t *testing.T) {
 							asked[n]++
 						}}, nil
 					}
-					res, err := tr.RoundTrip(b.request(t, protocol, "/bytes/8MiB"))
+					res, err := tr.RoundTrip(b.request(t, protocol, fmt.Sprintf("/bytes/%d", size)))
 					if err != nil {
 						t.Fatal(err)
 					}
-					n, err := io.Copy(io.Discard, res.Body)
+					sum := sha256.New()
+					n, err := io.Copy(sum, res.Body)
 					res.Body.Close()
-					if err != nil || n != 8<<20 {
-						t.Fatalf("%d bytes, %v", n, err)
+					if err != nil || n != size || hex.EncodeToString(sum.Sum(nil)) != testbed.PageSum(size) {
+						t.Fatalf("%d: %d bytes, %v", pull, n, err)
 					}
 					mu.Lock()
-					defer mu.Unlock()
 					if asked[pull] == 0 {
 						t.Errorf("no read asked for %d bytes: %v", pull, asked)
 					}
-					for size := range asked {
-						if size > pull {
-							t.Errorf("a read asked for %d bytes, more than %d", size, pull)
+					for n := range asked {
+						if n > pull {
+							t.Errorf("a read asked for %d bytes, more than %d", n, pull)
 						}
 					}
-				})
-			}
+					mu.Unlock()
+				}
+			})
 		}
 	}
+	t.Run("B24_refused", func(t *testing.T) {
+		for _, pull := range []int{-1, 1, 511, 1023, 4<<20 + 1} {
+			ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+			tr := newBed(t).transport("direct", "h1")
+			tr.PullBytes = pull
+			if err := tr.Provision(ctx); err == nil || !strings.Contains(err.Error(), "1 KiB to 4 MiB") {
+				t.Errorf("%d: %v", pull, err)
+			}
+			cancel()
+		}
+	})
 }
 
 // provision provisions a transport outside of a Caddy, and cleans it up with the test.

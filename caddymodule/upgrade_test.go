@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/websocket"
 
 	"github.com/caddytunnel/caddytunnel/testbed"
+	"github.com/caddytunnel/caddytunnel/testbed/script"
 )
 
 // TestWebSocket echoes messages over every way, to origins that would rather speak HTTP/2.
@@ -137,5 +138,66 @@ func TestGRPC(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestUpgradeUncapped upgrades where bodies are decoded and capped at less than what goes through: none of it is for upgraded
+// streams, whatever the head of the 101 says.
+func TestUpgradeUncapped(t *testing.T) {
+	const size = 100_000
+	answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: copy\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n"
+	origin := script.Listen(t, fmt.Sprintf("-> head \"Upgrade: copy\"\n<- %q \"first\"\n-> %d*\"u\"\n<- %d*\"d\"\n-> eof\n<- \"last\"\nclose", answer, size, size))
+	b := newBed(t)
+	var site strings.Builder
+	for _, way := range bedWays {
+		fmt.Fprintf(&site, "handle_path /raw_%s/* {\nreverse_proxy %s {\ntransport tunnel {\n%s\ndecode\nmax_body_bytes 1KiB\n}\n}\n}\n", way, origin.Addr, b.via(way))
+	}
+	s := startCaddy(t, site.String()+b.legSites("", "decode\nmax_body_bytes 1KiB", ""))
+	for _, way := range bedWays {
+		t.Run("B20_"+way, func(t *testing.T) {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "GET /raw_%s/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: copy\r\n\r\n", way)
+			r := bufio.NewReader(conn)
+			for line := ""; line != "\r\n"; {
+				if line, err = r.ReadString('\n'); err != nil {
+					t.Fatal(err)
+				}
+			}
+			conn.Write(bytes.Repeat([]byte("u"), size))
+			got := make([]byte, len("first")+size)
+			if _, err := io.ReadFull(r, got); err != nil || string(got) != "first"+strings.Repeat("d", size) {
+				t.Fatalf("%d bytes, %v", len(got), err)
+			}
+			conn.(*net.TCPConn).CloseWrite()
+			if rest, err := io.ReadAll(r); err != nil || string(rest) != "last" {
+				t.Errorf("%q, %v", rest, err)
+			}
+		})
+	}
+	for _, l := range bodyLegs {
+		t.Run("B20_websocket_"+l.name(), func(t *testing.T) {
+			conn, err := websocket.Dial("ws"+strings.TrimPrefix(s.url, "http")+"/"+l.name()+"/ws", "", s.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent := bytes.Repeat([]byte{'x'}, 60_000)
+			if err := websocket.Message.Send(conn, sent); err != nil {
+				t.Fatal(err)
+			}
+			var got []byte
+			if err := websocket.Message.Receive(conn, &got); err != nil || !bytes.Equal(got, sent) {
+				t.Fatalf("got %d bytes, %v", len(got), err)
+			}
+			ended := len(s.logged("handled request"))
+			conn.Close()
+			awaitTrue(t, "the stream to end", func() bool { return len(s.logged("handled request")) > ended })
+		})
+	}
+	if e := append(s.failures(), s.logged("response body failed")...); len(e) > 0 {
+		t.Errorf("logged %v", e)
 	}
 }

@@ -25,7 +25,7 @@ func (s *server) uploaders(t *testing.T) map[string]*http.Client {
 // upload posts n bytes of a page, with or without saying so first.
 func (s *server) upload(t *testing.T, client *http.Client, path string, n int64, chunked bool) (status int, body []byte, err error) {
 	t.Helper()
-	page := io.Reader(testbed.PageReader(n))
+	page := testbed.PageReader(n)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+path, page)
 	if err != nil {
 		t.Fatal(err)
