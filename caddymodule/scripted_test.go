@@ -40,10 +40,10 @@ func (b *bed) scripted(dialect string, scripts ...string) (via string, peer *scr
 	return fmt.Sprintf("via {\nproxy %s://%s {\n%s\n}\n}", dialect, peer.Addr, trustFor(dialect, "tls_trust_pool file "+b.proxyCA)), peer
 }
 
-// answers is the script of an answer to CONNECT with fields that are a browser's business, and a body of four bytes.
+// answers is the script of an answer to CONNECT with fields that are a browser's business and, in HTTP/1.1, a body.
 func answers(dialect string, status int, field, value string) string {
 	if dialect == "h2" {
-		return fmt.Sprintf("<- HEADERS 1 :status=%d %s=%q set-cookie=%q x-leak=1\n<- DATA 1 \"leak\" END_STREAM\n-> rest", status, field, value, leakCookie)
+		return fmt.Sprintf("<- HEADERS 1 :status=%d %s=%q set-cookie=%q x-leak=1 END_STREAM\n-> rest", status, field, value, leakCookie)
 	}
 	return fmt.Sprintf("<- %q\n-> eof", fmt.Sprintf("HTTP/1.1 %d Leak\r\n%s: %s\r\nSet-Cookie: %s\r\nX-Leak: 1\r\nContent-Length: 4\r\n\r\nleak", status, field, value, leakCookie))
 }
