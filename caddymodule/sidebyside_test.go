@@ -21,14 +21,17 @@ type side struct {
 // sideBySide runs f over `http` and then over `tunnel`.
 func sideBySide(t *testing.T, f func(s *side)) {
 	for _, transport := range []string{"http", "tunnel"} {
-		t.Run(transport, func(t *testing.T) {
-			s := &side{t: t, b: newBed(t), transport: transport, proxies: make(map[string]*testbed.Proxy)}
-			for _, dialect := range s.dialects() {
-				s.start(testbed.ProxyConfig{Dialect: testbed.Dialect(dialect)})
-			}
-			f(s)
-		})
+		t.Run(transport, func(t *testing.T) { f(newSide(t, transport)) })
 	}
+}
+
+func newSide(t *testing.T, transport string) *side {
+	t.Helper()
+	s := &side{t: t, b: newBed(t), transport: transport, proxies: make(map[string]*testbed.Proxy)}
+	for _, dialect := range s.dialects() {
+		s.start(testbed.ProxyConfig{Dialect: testbed.Dialect(dialect)})
+	}
+	return s
 }
 
 // dialects are those that the side speaks to proxies.
@@ -107,8 +110,8 @@ func (s *side) trust() string { return "tls_trust_pool file " + s.b.originCA + "
 // all returns the side's proxies.
 func (s *side) all() []*testbed.Proxy {
 	var all []*testbed.Proxy
-	for _, dialect := range s.dialects() {
-		all = append(all, s.proxies[dialect])
+	for _, p := range s.proxies {
+		all = append(all, p)
 	}
 	return all
 }
