@@ -223,36 +223,6 @@ func TestH03GoAwayIncludesStream(t *testing.T) {
 	res.Body.Close()
 }
 
-func TestH04ResetInBody(t *testing.T) {
-	for _, code := range []http2.ErrCode{http2.ErrCodeCancel, http2.ErrCodeInternal, http2.ErrCodeNo} {
-		for _, length := range []string{"", "10"} {
-			c := script(t, nil, func(p *peer) {
-				id := p.request().StreamID
-				fields := []string{":status", "200"}
-				if length != "" {
-					fields = append(fields, "content-length", length)
-				}
-				p.head(id, false, fields...)
-				p.WriteData(id, false, []byte("some"))
-				p.WriteRSTStream(id, code)
-				p.drain()
-			})
-			reserve(t, c)
-			res, err := c.RoundTrip(get(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if body, err := io.ReadAll(res.Body); err == nil || string(body) != "some" {
-				t.Errorf("%s: %q %v", code, body, err)
-			}
-			res.Body.Close()
-			if c.Err() != nil {
-				t.Errorf("%s: the connection is dead", code)
-			}
-		}
-	}
-}
-
 func TestCancelled(t *testing.T) {
 	got := make(chan struct{})
 	c := script(t, nil, func(p *peer) {
