@@ -17,6 +17,7 @@
 //	-> head ["text" ...]  what comes up to the first blank line holds each of the texts
 //	-> eof                the other side closes or half-closes, and sends nothing before
 //	-> rest               whatever comes, until the other side closes
+//	-> unanswered         the same, and nothing is acknowledged
 //	<- ITEMS              one write
 //	<- dribble ITEMS      a write for each byte
 //	<- forever ITEMS      again and again, until the other side closes
@@ -44,7 +45,7 @@
 // acknowledges SETTINGS and PING and skips WINDOW_UPDATE and PRIORITY; any other frame is a departure from the script.
 //
 // The connection is closed when its script ends. A departure from the script fails the test, and so does a script that
-// still waits for something when the test ends, except in "-> rest", "-> eof" and "<- forever".
+// still waits for something when the test ends, except in "-> rest", "-> unanswered", "-> eof" and "<- forever".
 //
 // The peer does not judge what a script makes it send. It keeps to no window and knows no limits.
 package script

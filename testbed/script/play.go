@@ -100,6 +100,8 @@ func hear(args []token) (play func(*player) error, holds bool, err error) {
 		return (*player).untilEOF, true, nil
 	case first.word == "rest" && len(args) == 1:
 		return (*player).untilClosed, true, nil
+	case first.word == "unanswered" && len(args) == 1:
+		return (*player).unanswered, true, nil
 	case len(args) == 2 && args[1].word == "bytes" && !args[1].quoted:
 		var n int64
 		if _, err := fmt.Sscanf(first.word, "%d", &n); err != nil {
@@ -192,6 +194,11 @@ func (p *player) untilClosed() error {
 	if p.frames != nil {
 		return p.drainFrames(func(frame) error { return nil })
 	}
+	return p.unanswered()
+}
+
+// unanswered leaves even PING without an answer.
+func (p *player) unanswered() error {
 	_, err := io.Copy(io.Discard, p.in)
 	return ended(err)
 }
