@@ -50,6 +50,7 @@ import (
 //	    keepalive_interval <interval>
 //	    keepalive_idle_conns <max_count>
 //	    keepalive_idle_conns_per_host <count>
+//	    ping off | <idle> [<timeout>]
 //	    versions 1.1 2 | h2c
 //	    compression off
 //	    max_conns_per_host <count>
@@ -158,7 +159,6 @@ var notBuilt = map[string]string{ //nolint:gosec // words of the grammar, no cre
 	"max_conn_age":         "keepalive <duration> closes idle connections",
 	"max_conn_requests":    "keepalive <duration> closes idle connections",
 	"h2_spread":            "requests share one HTTP/2 connection while it has streams",
-	"ping":                 "connections are not probed; keepalive_interval sets TCP's own probes",
 	"warm":                 "connections are opened when they are needed",
 	"health_via":           "active health checks take the way of the requests, so it must not depend on them",
 	"credential":           "header_up can set a header",

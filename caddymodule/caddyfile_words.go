@@ -42,6 +42,7 @@ func init() {
 		"proxy_protocol":                (*parser).proxyProtocol,
 		"versions":                      (*parser).versions,
 		"compression":                   (*parser).compression,
+		"ping":                          (*parser).ping,
 		"max_conns_per_host":            count(func(p *parser, n int) { p.t.MaxConnsPerHost = n }),
 		"keepalive":                     (*parser).keepalive,
 		"keepalive_interval":            duration(func(p *parser, d caddy.Duration) { p.keepAlive().ProbeInterval = d }),

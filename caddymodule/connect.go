@@ -68,7 +68,7 @@ func (t *Transport) connect(ctx context.Context, n *need, memory *pool.Memory) (
 	} else if n.h2c && !memory.HTTP11Required() {
 		proto = "h2c"
 	}
-	hc, err := t.speak(ctx, conn, proto)
+	hc, err := t.speak(ctx, conn, proto, n.pingIdle)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (t *Transport) connect(ctx context.Context, n *need, memory *pool.Memory) (
 }
 
 // speak starts HTTP on conn, which is closed on error.
-func (t *Transport) speak(ctx context.Context, conn net.Conn, proto string) (pool.Conn, error) {
+func (t *Transport) speak(ctx context.Context, conn net.Conn, proto string, pingIdle time.Duration) (pool.Conn, error) {
 	if proto == "h2" || proto == "h2c" {
 		hc, err := h2c.New(ctx, conn, &h2c.Config{
 			MaxResponseHeader:     t.MaxResponseHeaderSize,
@@ -93,6 +93,8 @@ func (t *Transport) speak(ctx context.Context, conn net.Conn, proto string) (poo
 			ExpectContinueTimeout: time.Duration(t.ExpectContinueTimeout),
 			ReadTimeout:           time.Duration(t.ReadTimeout),
 			WriteTimeout:          time.Duration(t.WriteTimeout),
+			PingIdle:              max(0, pingIdle),
+			PingTimeout:           t.Ping.timeout(),
 		})
 		if err != nil {
 			return nil, err

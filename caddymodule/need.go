@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -31,6 +32,7 @@ type need struct {
 	h2c           bool            // HTTP/2 by prior knowledge; cleartext only
 	http11        bool            // HTTP/1.1 will do where the origin requires it
 	proxyHeader   []byte          // PROXY protocol; nil: none
+	pingIdle      time.Duration   // how long HTTP/2 may be silent; negative: for ever
 }
 
 // The variables that reverse_proxy leaves for its transport. Their names are not exported there.
@@ -47,7 +49,7 @@ func (t *Transport) need(req *http.Request) (*need, error) {
 	if !ok {
 		return nil, configError("no_upstream", "", fmt.Errorf("the request carries no upstream address: this transport serves reverse_proxy only"))
 	}
-	n := &need{network: di.Network, addr: di.Address, scheme: req.URL.Scheme}
+	n := &need{network: di.Network, addr: di.Address, scheme: req.URL.Scheme, pingIdle: t.Ping.idleFor(req)}
 	if n.scheme == "" {
 		n.scheme = "http"
 		if t.useTLS(di.Port) {
@@ -109,6 +111,7 @@ func (n *need) identity(key []byte) pool.Identity {
 		writeString(h, s)
 	}
 	writeBool(h, n.h2c)
+	writeNumber(h, uint64(n.pingIdle))
 	writeBool(h, n.tls != nil)
 	if n.tls != nil {
 		n.tls.WriteIdentity(h)
@@ -122,10 +125,14 @@ func (n *need) identity(key []byte) pool.Identity {
 }
 
 func writeString(w hash.Hash, s string) {
-	var size [8]byte
-	binary.BigEndian.PutUint64(size[:], uint64(len(s)))
-	w.Write(size[:])
+	writeNumber(w, uint64(len(s)))
 	io.WriteString(w, s)
+}
+
+func writeNumber(w hash.Hash, n uint64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], n)
+	w.Write(b[:])
 }
 
 func writeBool(w hash.Hash, b bool) {

@@ -74,7 +74,10 @@ func (t *Transport) provision(ctx caddy.Context) error {
 		return err
 	}
 	t.pool = pool.New(t.poolOptions())
-	t.carriers = &tunnel.Carriers{MaxIdle: t.MaxIdentities}
+	t.carriers = &tunnel.Carriers{MaxIdle: t.MaxIdentities, PingTimeout: t.Ping.timeout()}
+	if t.Ping != nil {
+		t.carriers.PingIdle = time.Duration(t.Ping.Idle)
+	}
 	if t.KeepAlive != nil {
 		t.carriers.IdleTimeout = time.Duration(t.KeepAlive.IdleConnTimeout)
 	}
@@ -142,6 +145,9 @@ func (t *Transport) checkOptions() error {
 	}
 	if t.ReplayBytes < -1 || t.ReplayBytes > maxReplayBytes {
 		return fmt.Errorf("replay_bytes %d: allowed is -1 (off), 0 (the default) or up to 64 MiB: it is kept in memory", t.ReplayBytes)
+	}
+	if err := t.Ping.check(); err != nil {
+		return err
 	}
 	for name, n := range map[string]int64{"write_buffer_size": int64(t.WriteBufferSize), "max_response_header_size": t.MaxResponseHeaderSize} {
 		if n > maxBuffer {

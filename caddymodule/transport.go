@@ -58,6 +58,10 @@ type Transport struct {
 	// identity (`max_idle_conns_per_host`, see `max_identities`), without a limit over all; TCP probes are sent every `30s`
 	KeepAlive *reverseproxy.KeepAlive `json:"keep_alive,omitempty"`
 
+	// How HTTP/2 connections are probed, so that one whose packets go nowhere is found and replaced. Default: after `30s` of
+	// silence, and closed without an answer in `15s`
+	Ping *Ping `json:"ping,omitempty"`
+
 	// Most connections at a time to one origin address. Requests beyond it wait, in order of arrival, as long as their
 	// client does. Default: `0`, no limit
 	MaxConnsPerHost int `json:"max_conns_per_host,omitempty"`

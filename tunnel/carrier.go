@@ -12,14 +12,8 @@ import (
 	"github.com/caddytunnel/caddytunnel/h2c"
 )
 
-const (
-	// A proxy that is silent for so long is asked whether it lives, so that a dead one fails its tunnels.
-	pingIdle    = 30 * time.Second
-	pingTimeout = 15 * time.Second
-
-	// drainLimit is how long a carrier may take to see its last streams off.
-	drainLimit = 5 * time.Second
-)
+// drainLimit is how long a carrier may take to see its last streams off.
+const drainLimit = 5 * time.Second
 
 var errNoStreams = errors.New("it allows no stream")
 
@@ -75,7 +69,7 @@ func (t *trip) overCarrier(ctx context.Context, hops []Hop, dest target) (net.Co
 		opened := false
 		car, err := carriers.take(ctx, key, fresh, func() (*carrier, error) {
 			opened = true
-			return t.openCarrier(ctx, hops)
+			return t.openCarrier(ctx, hops, carriers.http2())
 		})
 		if err != nil {
 			return nil, t.carrierFailed(hop, dest, err)
@@ -129,7 +123,7 @@ func (t *trip) carrierFailed(hop *Hop, dest target, err error) *Error {
 }
 
 // openCarrier connects to the last of hops and starts HTTP/2 there.
-func (t *trip) openCarrier(ctx context.Context, hops []Hop) (*carrier, error) {
+func (t *trip) openCarrier(ctx context.Context, hops []Hop, cfg *h2c.Config) (*carrier, error) {
 	conn, err := t.to(ctx, hops)
 	if err != nil {
 		return nil, err
@@ -142,7 +136,7 @@ func (t *trip) openCarrier(ctx context.Context, hops []Hop) (*carrier, error) {
 		return nil, err
 	}
 	wire := &settling{Conn: conn}
-	hc, err := h2c.New(ctx, wire, &h2c.Config{MaxResponseHeader: maxHead, PingIdle: pingIdle, PingTimeout: pingTimeout})
+	hc, err := h2c.New(ctx, wire, cfg)
 	if err != nil {
 		return nil, t.failed(StageConnect, hop, hop.Addr, err)
 	}

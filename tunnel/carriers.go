@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -8,10 +9,20 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/caddytunnel/caddytunnel/h2c"
 )
 
-// DefaultIdleTimeout is how long a connection to an H2 proxy is kept without a tunnel.
-const DefaultIdleTimeout = 2 * time.Minute
+const (
+	// DefaultIdleTimeout is how long a connection to an H2 proxy is kept without a tunnel.
+	DefaultIdleTimeout = 2 * time.Minute
+
+	// DefaultPingIdle is how long an H2 proxy may be silent until it is asked whether it lives.
+	DefaultPingIdle = 30 * time.Second
+
+	// DefaultPingTimeout is how long its answer may take.
+	DefaultPingTimeout = 15 * time.Second
+)
 
 // Carriers holds connections to H2 proxies, each of which carries many tunnels. Dials share one only if every hop up
 // to and including that proxy is equal in all that shapes a connection, credentials included, and so is PullBytes;
@@ -26,6 +37,13 @@ type Carriers struct {
 	// MaxIdle is the most connections kept without a tunnel, over all identities; the one idle for longest is closed.
 	// Zero: 1000. Negative: no limit.
 	MaxIdle int
+
+	// PingIdle is how long nothing may come from a proxy before a PING asks whether it lives. One that does not answer
+	// within PingTimeout fails its tunnels, and the next dial makes a new connection. Zero: DefaultPingIdle. Negative: no PING.
+	PingIdle time.Duration
+
+	// PingTimeout is how long the answer to a PING may take. Zero: DefaultPingTimeout.
+	PingTimeout time.Duration
 
 	mu      sync.Mutex // guards what follows and all fields of groups and carriers; never held while a conn is used
 	secret  []byte
@@ -243,6 +261,15 @@ func (c *Carriers) idleTimeout() time.Duration {
 		return DefaultIdleTimeout
 	}
 	return c.IdleTimeout
+}
+
+// http2 is the configuration of HTTP/2 to a proxy.
+func (c *Carriers) http2() *h2c.Config {
+	return &h2c.Config{
+		MaxResponseHeader: maxHead,
+		PingIdle:          max(0, cmp.Or(c.PingIdle, DefaultPingIdle)),
+		PingTimeout:       cmp.Or(c.PingTimeout, DefaultPingTimeout),
+	}
 }
 
 func (c *Carriers) maxIdle() int {

@@ -63,6 +63,50 @@ func TestSilentCarrier(t *testing.T) {
 	})
 }
 
+// TestCarrierPing has an h2 proxy that opens a tunnel and whose packets then go nowhere.
+func TestCarrierPing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		carriers Carriers
+		dead     time.Duration // 0: it is not found
+	}{
+		"H08_by_default": {Carriers{}, DefaultPingIdle + DefaultPingTimeout},
+		"H08_configured": {Carriers{PingIdle: 3 * time.Second, PingTimeout: time.Second}, 4 * time.Second},
+		"H08_off":        {Carriers{PingIdle: -1}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opens := scriptBegins(H2, "origin.test:443") + "<- HEADERS 1 :status=200\n"
+				d := &Dialer{Hops: []Hop{scriptHop(H2)}, Carriers: &tt.carriers}
+				d.Dial = script.Config{TLS: scriptTLS(t)}.Dialer(t, opens+"-> unanswered", opens+"-> rest")
+				conn, err := d.DialContext(t.Context(), "tcp", "origin.test:443")
+				if err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				if tt.dead == 0 {
+					time.AfterFunc(time.Hour, func() { conn.Close() })
+				}
+				if n, err := conn.Read(make([]byte, 1)); err == nil {
+					t.Errorf("read %d bytes", n)
+				}
+				if took := time.Since(began); tt.dead != 0 && took != tt.dead || tt.dead == 0 && took != time.Hour {
+					t.Errorf("failed after %v, want %v", took, tt.dead)
+				}
+				conn.Close()
+				if tt.dead != 0 {
+					fresh, err := d.DialContext(t.Context(), "tcp", "origin.test:443")
+					if err != nil {
+						t.Fatal(err)
+					}
+					fresh.Close()
+				}
+				d.Carriers.Close()
+				<-time.After(time.Minute)
+			})
+		})
+	}
+}
+
 // withSilent runs f with a dialer of that proxy, and wants no socket left behind.
 func withSilent(t *testing.T, f func(*testing.T, *Dialer)) {
 	synctest.Test(t, func(t *testing.T) {
