@@ -120,7 +120,9 @@ func (p *Pool) take(id *identity, not shun) grant {
 		if g := p.reuse(id, not); !g.none() {
 			return g
 		}
-		if id.isShared && id.dialing > 0 { // a shared connection is on its way
+		// A shared connection is on its way. After dials that failed more are made at a time, so that many requests do not
+		// have to see one after the other that there is no way.
+		if id.isShared && id.dialing > id.failed {
 			return grant{}
 		}
 	}
@@ -203,6 +205,9 @@ func (p *Pool) dial(ctx context.Context, id *identity, dial DialFunc) (*entry, *
 		defer p.unlock()
 		if e == nil {
 			p.dialed(id, false)
+			if ctx.Err() == nil {
+				id.failed++
+			}
 		}
 		p.serve(id.host)
 	}()
@@ -224,6 +229,7 @@ func (p *Pool) dial(ctx context.Context, id *identity, dial DialFunc) (*entry, *
 	}
 	p.mu.Lock()
 	p.dialed(id, true)
+	id.failed = 0
 	e = p.add(id, conn)
 	p.unlock()
 	conn.Notify(e.changed)

@@ -48,4 +48,16 @@ type Identity struct {
 	// HTTP11 says that HTTP/1.1 will do where the origin requires it. A request that it has refused over HTTP/2 is then sent
 	// over HTTP/1.1, and so are all further ones of the identity for as long as it is remembered.
 	HTTP11 bool
+
+	Sharing Sharing
 }
+
+// Sharing says whether requests share the connections of an identity, as far as that is known before there is one. Where they
+// do, a request waits for the connection that is being made, in place of making another one.
+type Sharing uint8
+
+const (
+	Unshared   Sharing = iota // they do not, or nothing is known
+	AsLastTime                // as they did on the newest connection to Addr of another such identity
+	Shared                    // they do
+)

@@ -31,6 +31,9 @@ func (p *Pool) add(id *identity, conn Conn) *entry {
 	p.seq++
 	e := &entry{p: p, id: id, conn: conn, seq: p.seq, uses: 1, served: true}
 	id.isShared = conn.Shareable()
+	if id.id.Sharing == AsLastTime {
+		id.host.isShared = id.isShared
+	}
 	switch {
 	case id.isShared && id.memory.HTTP11Required(): // dialed before that was known
 		id.isShared = false

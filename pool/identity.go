@@ -17,9 +17,10 @@ type identity struct {
 	users    int           // requests in progress; 0: it is in Pool.unused
 	unused   *list.Element // of Pool.unused
 	dialing  int
+	failed   int      // dials in a row
 	free     []*entry // one-request connections without a request, most recently used last
 	shared   []*entry // shareable connections, newest last
-	isShared bool     // the newest connection was shareable
+	isShared bool     // the newest connection was shareable, or the first one is expected to be
 	cautious bool     // a stream was refused once: a new shared connection gets one request until it has answered
 	gone     bool     // forgotten
 }
@@ -28,7 +29,8 @@ type identity struct {
 func (p *Pool) enter(key Identity) *identity {
 	id := p.ids[key]
 	if id == nil {
-		id = &identity{id: key, host: p.host(key.Addr)}
+		h := p.host(key.Addr)
+		id = &identity{id: key, host: h, isShared: key.Sharing == Shared || key.Sharing == AsLastTime && h.isShared}
 		id.host.identities++
 		p.ids[key] = id
 		p.limitIdentities()

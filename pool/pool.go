@@ -27,6 +27,7 @@ type host struct {
 	identities int
 	conns      int       // open ones and those being made
 	idle       int       // of those, in Pool.idle
+	isShared   bool      // the newest connection of an AsLastTime identity was shareable
 	waiters    list.List // of *waiter, longest waiting in front
 }
 
