@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -58,74 +57,6 @@ func TestHealthCheckFails(t *testing.T) {
 	})
 	if n := b.origin.Accepted(); n != 0 {
 		t.Errorf("the origin accepted %d connections", n)
-	}
-}
-
-// TestProxyProtocol sends PROXY headers inside the tunnel, to an origin that takes nothing without. Health checks say that
-// they come from no client. Clients with different addresses share no connection.
-func TestProxyProtocol(t *testing.T) {
-	for _, tt := range []struct{ way, protocol, version, local string }{
-		{"http", "h1-cleartext", "v1", "UNKNOWN"}, {"https", "h2c", "v2", "LOCAL"},
-		{"socks5", "h2", "v2", "LOCAL"}, {"h2", "h1", "v1", "UNKNOWN"},
-	} {
-		t.Run(tt.way+"/"+tt.protocol+"/"+tt.version, func(t *testing.T) {
-			b := newBed(t)
-			b.origin.Close()
-			origin, err := testbed.NewOrigin(testbed.OriginConfig{Authority: b.origin.Authority(), RequireProxyHeader: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { origin.Close() })
-			b.origin = origin
-			s := startGuarded(t, b.site(tt.way, tt.protocol, "proxy_protocol "+tt.version, checks))
-			awaitTrue(t, "health checks", func() bool { return b.checked() >= 2 })
-			if failed := s.logged("HTTP request failed"); len(failed) > 0 {
-				t.Errorf("checks failed: %v", failed)
-			}
-
-			const requests = 3
-			clients := []string{"127.0.0.1", "127.0.0.2"}
-			for range requests {
-				for _, ip := range clients {
-					getFrom(t, s, ip, "/bytes/10")
-				}
-			}
-			sources := make(map[string]int) // connections, by the host of the header's address
-			for _, p := range b.origin.Seen() {
-				host, _, err := net.SplitHostPort(p.ProxyHeader)
-				if err != nil {
-					host = p.ProxyHeader
-				}
-				sources[host]++
-				if host != tt.local && p.Requests > requests {
-					t.Errorf("%d requests on a connection from %s", p.Requests, p.ProxyHeader)
-				}
-			}
-			if len(sources) != 3 || sources[tt.local] == 0 {
-				t.Errorf("connections by address: %v", sources)
-			}
-			for _, ip := range clients {
-				if sources[ip] != 1 {
-					t.Errorf("%d connections for %d requests of %s", sources[ip], requests, ip)
-				}
-			}
-			b.assertNoDirect()
-		})
-	}
-}
-
-// getFrom sends a request from an address of this host.
-func getFrom(t *testing.T, s *server, ip, path string) {
-	t.Helper()
-	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
-	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
-	res, err := client.Get(s.url + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode != 200 {
-		t.Errorf("status %d from %s", res.StatusCode, ip)
 	}
 }
 

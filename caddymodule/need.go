@@ -88,8 +88,8 @@ func (t *Transport) need(req *http.Request) (*need, error) {
 		n.http11 = !n.h2c || slices.Contains(t.Versions, version11)
 	}
 	if t.ProxyProtocol != "" {
-		info, _ := caddyhttp.GetVar(ctx, varProxyProtocolInfo).(reverseproxy.ProxyProtocolInfo)
-		if n.proxyHeader, err = proxyHeader(t.ProxyProtocol, info.AddrPort); err != nil {
+		client, relayed := caddyhttp.GetVar(ctx, varProxyProtocolInfo).(reverseproxy.ProxyProtocolInfo)
+		if n.proxyHeader, err = proxyHeader(t.ProxyProtocol, client.AddrPort, relayed); err != nil {
 			return nil, configError("proxy_protocol", n.addr, err)
 		}
 	}
@@ -120,6 +120,12 @@ func (n *need) identity(key []byte) pool.Identity {
 		n.hops[i].WriteIdentity(h)
 	}
 	id := pool.Identity{Addr: n.network + "/" + n.addr, HTTP11: n.http11}
+	switch {
+	case n.h2c:
+		id.Sharing = pool.Shared
+	case n.tls != nil && slices.Contains(n.tls.NextProtos, "h2"):
+		id.Sharing = pool.AsLastTime
+	}
 	h.Sum(id.Key[:0])
 	return id
 }

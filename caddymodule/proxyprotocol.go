@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -9,15 +10,22 @@ import (
 	"github.com/pires/go-proxyproto"
 )
 
-// proxyHeader returns the PROXY protocol header that tells the origin about client. Without a client, as in a health
-// check, it says that the connection is this host's own (LOCAL, and UNKNOWN in version 1).
-func proxyHeader(version string, client netip.AddrPort) ([]byte, error) {
+// errNoClientAddress is for what no header can tell. An origin takes a connection without an address for one of the proxy it
+// came from.
+var errNoClientAddress = errors.New("the client has no IP address that a PROXY header could tell, as on a Unix socket")
+
+// proxyHeader returns the PROXY protocol header that tells the origin about the client of a relayed request. Of another, as a
+// health check, it says that the connection is this host's own (LOCAL, and UNKNOWN in version 1).
+func proxyHeader(version string, client netip.AddrPort, relayed bool) ([]byte, error) {
 	v := byte(2)
 	if version == "v1" {
 		v = 1
 	}
 	h := &proxyproto.Header{Version: v, Command: proxyproto.LOCAL, TransportProtocol: proxyproto.UNSPEC}
-	if client.IsValid() {
+	if relayed {
+		if !client.IsValid() {
+			return nil, errNoClientAddress
+		}
 		ip := client.Addr().Unmap()
 		source := &net.TCPAddr{IP: ip.AsSlice(), Port: int(client.Port()), Zone: ip.Zone()}
 		// The address the client connected to is not known here; as elsewhere in Caddy it is left zero.

@@ -181,12 +181,6 @@ func TestSideBySideChecks(t *testing.T) {
 	})
 }
 
-// demandHeaders replaces the origin by one that takes no connection without a PROXY header.
-func (b *bed) demandHeaders() {
-	b.t.Helper()
-	b.restart(testbed.OriginConfig{RequireProxyHeader: true})
-}
-
 func (s *side) demandHeaders() { s.b.demandHeaders() }
 
 // restart replaces the origin by another of the same authority.
