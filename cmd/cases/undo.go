@@ -147,7 +147,7 @@ func undoAll(ctx context.Context, root string, ids []string, tests []test) error
 	return nil
 }
 
-// try runs a case's tests over the change, and returns those that fail.
+// try runs a case's tests over the change, and returns those that fail, the first of each package.
 func (c change) try(ctx context.Context, root string, tests []test) (red []string, err error) {
 	tests = slices.DeleteFunc(slices.Clone(tests), func(t test) bool { return !slices.Contains(t.ids, c.id) })
 	changed, err := c.apply(root)
@@ -179,7 +179,7 @@ func (c change) try(ctx context.Context, root string, tests []test) (red []strin
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		return nil, err
 	}
-	r, err := goTest(ctx, root, tests, c.id, "-overlay", file, "-timeout", "2m")
+	r, err := goTest(ctx, root, tests, c.id, "-overlay", file, "-failfast", "-timeout", "2m")
 	if err != nil {
 		return nil, err
 	}
