@@ -22,7 +22,7 @@ import (
 func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := c.newExchange(req.Context())
 	out := req.WithContext(x.ctx)
-	out.Header = outgoing(req.Header)
+	out.Header, out.Body = outgoing(req.Header), outgoingBody(req)
 	c.wire.begin()
 	res, err := c.cc.RoundTrip(out)
 	x.settle() // the answer may come before the engine says what it wrote

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/iotest"
 
 	"golang.org/x/net/http2"
 )
@@ -164,24 +163,6 @@ func TestInterimResponses(t *testing.T) {
 	res, err := c.RoundTrip(get(t).WithContext(ctx))
 	if err != nil || res.StatusCode != 200 || !slices.Equal(codes, []int{103}) {
 		t.Fatal(res, err, codes)
-	}
-	res.Body.Close()
-}
-
-func TestH09FailingBodyResetsItsStreamOnly(t *testing.T) {
-	c := dialServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
-	gone := errors.New("client went away")
-	req := get(t)
-	req.Method = http.MethodPost
-	req.Body = io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(gone)))
-	reserve(t, c)
-	if _, err := c.RoundTrip(req); !errors.Is(err, gone) {
-		t.Errorf("%v", err)
-	}
-	reserve(t, c)
-	res, err := c.RoundTrip(get(t))
-	if err != nil {
-		t.Fatal(err)
 	}
 	res.Body.Close()
 }

@@ -55,6 +55,10 @@ func (p *peer) body(id uint32) (data []byte, end http2.Frame) {
 			}
 		case *http2.RSTStreamFrame:
 			return data, f
+		case *http2.PingFrame:
+			if !f.IsAck() {
+				p.WritePing(true, f.Data)
+			}
 		}
 	}
 }
