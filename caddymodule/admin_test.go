@@ -1,11 +1,9 @@
 package caddymodule
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -216,117 +214,4 @@ func TestAdminRefuses(t *testing.T) {
 		})
 	}
 	b.assertNoDirect()
-}
-
-// TestAdminReload changes the config while a download and an upload are under way: both complete, over the connections
-// of the old config, which close behind them.
-func TestAdminReload(t *testing.T) {
-	for _, way := range bedWays {
-		for _, protocol := range guardProtocols {
-			t.Run(way+"/"+protocol, func(t *testing.T) {
-				b := newBed(t)
-				s := startCaddy(t, b.site(way, protocol, "max_body_bytes 64MiB", ""))
-				stream := s.openEvents(3)
-				stream.read(b, 1)
-				upload := s.openUpload()
-				upload.send(64 << 10)
-
-				s.adminChange("PATCH", adminTransport+"/max_body_bytes", "1024")
-				s.get("/bytes/1025?framing=length", 502)
-
-				stream.read(b, 2)
-				stream.read(b, 3)
-				if rest, err := io.ReadAll(stream.r); err != nil || len(rest) > 0 {
-					t.Errorf("the stream ends with %q, %v", rest, err)
-				}
-				upload.send(64 << 10)
-				if up := upload.finish(); up.Bytes != 128<<10 || up.SHA256 != testbed.PageSum(128<<10) {
-					t.Errorf("the upload arrived as %+v", up)
-				}
-
-				// What is left belongs to the new config.
-				s.adminChange("PATCH", adminTransport+"/max_body_bytes", "2048")
-				for deadline := time.After(10 * time.Second); b.origin.Conns() > 0; {
-					select {
-					case <-deadline:
-						t.Fatalf("%d connections to the origin are still open after the reload", b.origin.Conns())
-					case <-time.After(5 * time.Millisecond):
-					}
-				}
-			})
-		}
-	}
-}
-
-// openedEvents is an event stream that is being read.
-type openedEvents struct {
-	s  *server
-	id string
-	r  *bufio.Reader
-}
-
-func (s *server) openEvents(n int) *openedEvents {
-	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), "GET", fmt.Sprintf("%s/events?n=%d", s.url, n), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	res, err := s.client().Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { res.Body.Close() })
-	return &openedEvents{s, res.Header.Get(testbed.StreamHeader), bufio.NewReader(res.Body)}
-}
-
-// read reads event seq and lets the next one come.
-func (e *openedEvents) read(b *bed, seq int) {
-	e.s.t.Helper()
-	for line := ""; line != "\n"; {
-		var err error
-		if line, err = e.r.ReadString('\n'); err != nil {
-			e.s.t.Fatalf("event %d: %v", seq, err)
-		}
-	}
-	b.origin.Ack(e.id, seq)
-}
-
-// openedUpload is a page that is being uploaded.
-type openedUpload struct {
-	s    *server
-	page io.Reader
-	body *io.PipeWriter
-	done chan error
-	up   testbed.Uploaded
-}
-
-func (s *server) openUpload() *openedUpload {
-	r, w := io.Pipe()
-	u := &openedUpload{s: s, page: testbed.PageReader(1 << 30), body: w, done: make(chan error, 1)}
-	go func() {
-		res, err := s.client().Post(s.url+"/upload", "text/html", r)
-		if err == nil {
-			err = json.NewDecoder(res.Body).Decode(&u.up)
-			res.Body.Close()
-		}
-		r.CloseWithError(err)
-		u.done <- err
-	}()
-	return u
-}
-
-func (u *openedUpload) send(n int64) {
-	u.s.t.Helper()
-	if _, err := io.CopyN(u.body, u.page, n); err != nil {
-		u.s.t.Fatal(err)
-	}
-}
-
-func (u *openedUpload) finish() testbed.Uploaded {
-	u.s.t.Helper()
-	u.body.Close()
-	if err := <-u.done; err != nil {
-		u.s.t.Fatal(err)
-	}
-	return u.up
 }

@@ -20,7 +20,7 @@ func TestNextTunnel(t *testing.T) {
 				s := startGuarded(t, b.site(way, protocol, "", "lb_retries 1"))
 				for _, end := range []func(){proxy.DropConns, b.origin.DropConns, proxy.DropConns} {
 					s.get("/bytes/1", 200)
-					stream := s.openEvents(0)
+					stream := s.openEvents("", 0)
 					stream.read(b, 1)
 					if b.assertNoDirect(); t.Failed() {
 						return
@@ -96,7 +96,7 @@ func TestNextTunnel(t *testing.T) {
 		b.proxies["h2"] = proxy
 		s := startGuarded(t, b.site("h2", "h1", "", ""))
 		for i := range 3 {
-			s.openEvents(0).read(b, 1)
+			s.openEvents("", 0).read(b, 1)
 			if n := int(proxy.Accepted()); n != i+1 {
 				t.Errorf("%d connections for %d tunnels", n, i+1)
 			}
