@@ -107,21 +107,35 @@ func assertEnvironmentIgnored(t *testing.T) {
 	}
 }
 
-// TestEnvironmentVariableEmpty checks that a way that names an unset variable does not load.
-func TestEnvironmentVariableEmpty(t *testing.T) {
+// TestNoWayIsNoDirectWay has ways that come to nothing, when they load and with the request: they lead nowhere.
+func TestNoWayIsNoDirectWay(t *testing.T) {
 	for name, words := range map[string]string{
-		"URL":  "via {env.TUNNEL_TEST_UNSET}",
-		"host": "via http://{env.TUNNEL_TEST_UNSET}:3128",
-		"none": "",
+		"K08_variable_as_URL":    "via {env.TUNNEL_TEST_UNSET}",
+		"K08_variable_as_host":   "via http://{env.TUNNEL_TEST_UNSET}:3128",
+		"K08_variable_as_port":   "via http://127.0.0.1:{env.TUNNEL_TEST_UNSET}",
+		"K08_file_as_URL":        "via {file./nonexistent}",
+		"K08_request_as_URL":     "via {http.request.header.X-Proxy}",
+		"K08_nothing":            "",
+		"K08_empty_URL":          "via \"\"",
+		"K08_unknown_scheme":     "via socks4://127.0.0.1:1080",
+		"K08_no_scheme":          "via 127.0.0.1:3128",
+		"K08_no_host":            "via http://:3128",
+		"K08_bad_port":           "via http://127.0.0.1:65536",
+		"K08_bad_escape":         "via http://%zz@127.0.0.1:3128",
+		"K08_empty_network":      "network_proxy url \"\"",
+		"K08_empty_second_proxy": "via http://127.0.0.1:1\nthen {env.TUNNEL_TEST_UNSET}",
 	} {
-		if err := validate(t, fmt.Sprintf("reverse_proxy 127.0.0.1:1 {\ntransport tunnel {\n%s\n}\n}", words)); err == nil {
-			t.Errorf("%s: loads", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := validate(t, fmt.Sprintf("reverse_proxy 127.0.0.1:1 {\ntransport tunnel {\n%s\n}\n}", words)); err == nil {
+				t.Error("loads")
+			}
+		})
 	}
+	t.Run("K08_placeholder_empty_for_the_request", assertEmptyGoesNowhere)
 }
 
-// TestEmptyPlaceholder sends requests whose placeholders say nothing: they go nowhere.
-func TestEmptyPlaceholder(t *testing.T) {
+// assertEmptyGoesNowhere sends requests whose placeholders say nothing.
+func assertEmptyGoesNowhere(t *testing.T) {
 	b := newBed(t)
 	p := b.proxy(testbed.ProxyConfig{Dialect: testbed.SOCKS5})
 	h := b.proxy(testbed.ProxyConfig{Dialect: testbed.HTTP})
