@@ -18,6 +18,8 @@ type farm struct {
 	slots  int                                                          // of a connection; 0: 1
 	serve  func(c *fakeConn, req *http.Request) (*http.Response, error) // nil: answer at once
 
+	closing func() // runs within Close of each connection; nil: nothing
+
 	dials atomic.Int32
 	mu    sync.Mutex
 	conns []*fakeConn
@@ -144,6 +146,9 @@ func (c *fakeConn) Close() error {
 		c.f.t.Error("a connection in use is closed")
 	}
 	c.mu.Unlock()
+	if c.f.closing != nil {
+		c.f.closing()
+	}
 	c.die()
 	return nil
 }

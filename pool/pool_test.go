@@ -184,33 +184,35 @@ func TestUnreadBody(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, f := New(Options{MaxConnsPerHost: 1}), &farm{t: t}
-		a, b := ident(1, "a"), ident(2, "b")
-		fetch(t, p, f, b)
-		res := start(t, p, f, a)
-		waited := make(chan struct{})
-		go func() { // waits for a connection when the pool is closed
-			defer close(waited)
-			fetch(t, p, f, a)
-		}()
-		synctest.Wait()
-		p.Close()
-		if f.open() != 1 {
-			t.Errorf("%d connections open with one in use", f.open())
-		}
-		finish(t, res)
-		<-waited
-		for range 2 { // requests that come late
-			if got := fetch(t, p, f, a); got.Reused {
-				t.Error("a closed pool kept a connection")
+	t.Run("P08_in_use_and_waited_for", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p, f := New(Options{MaxConnsPerHost: 1}), &farm{t: t}
+			a, b := ident(1, "a"), ident(2, "b")
+			fetch(t, p, f, b)
+			res := start(t, p, f, a)
+			waited := make(chan struct{})
+			go func() { // waits for a connection when the pool is closed
+				defer close(waited)
+				fetch(t, p, f, a)
+			}()
+			synctest.Wait()
+			p.Close()
+			if f.open() != 1 {
+				t.Errorf("%d connections open with one in use", f.open())
 			}
-		}
-		if f.open() != 0 {
-			t.Error("a connection went back to a closed pool")
-		}
-		verify(t, p, true)
-		p.Close()
+			finish(t, res)
+			<-waited
+			for range 2 { // requests that come late
+				if got := fetch(t, p, f, a); got.Reused {
+					t.Error("a closed pool kept a connection")
+				}
+			}
+			if f.open() != 0 {
+				t.Error("a connection went back to a closed pool")
+			}
+			verify(t, p, true)
+			p.Close()
+		})
 	})
 }
 

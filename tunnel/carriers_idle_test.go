@@ -75,21 +75,24 @@ func TestCarriersForgetIdentities(t *testing.T) {
 }
 
 func TestCarriersClose(t *testing.T) {
-	d, p := sharing(t, testbed.ProxyConfig{})
 	target := startEcho(t, "")
-	conn := mustDial(t, d, target)
-	d.Carriers.Close()
-	wantEcho(t, conn, "", "x")
-	conn.Close()
-	eventually(t, "the last tunnel takes its connection along", func() bool { return p.Conns() == 0 })
+	t.Run("P08_last_tunnel_takes_its_connection_along", func(t *testing.T) {
+		d, p := sharing(t, testbed.ProxyConfig{})
+		conn := mustDial(t, d, target)
+		d.Carriers.Close()
+		wantEcho(t, conn, "", "x")
+		conn.Close()
+		eventually(t, "nothing is left", func() bool { return p.Conns() == 0 })
 
-	conn = mustDial(t, d, target)
-	wantEcho(t, conn, "", "x")
-	conn.Close()
-	eventually(t, "so does one that comes late", func() bool { return p.Conns() == 0 })
-
-	idle, q := sharing(t, testbed.ProxyConfig{})
-	mustDial(t, idle, target).Close()
-	idle.Carriers.Close()
-	eventually(t, "idle connections are closed at once", func() bool { return q.Conns() == 0 })
+		late := mustDial(t, d, target)
+		wantEcho(t, late, "", "x")
+		late.Close()
+		eventually(t, "nothing is left of one that comes late", func() bool { return p.Conns() == 0 })
+	})
+	t.Run("P08_idle_ones_are_closed_at_once", func(t *testing.T) {
+		d, p := sharing(t, testbed.ProxyConfig{})
+		mustDial(t, d, target).Close()
+		d.Carriers.Close()
+		eventually(t, "nothing is left", func() bool { return p.Conns() == 0 })
+	})
 }
