@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,71 +38,6 @@ func port(t *testing.T, addr string) string {
 		t.Fatal(err)
 	}
 	return port
-}
-
-// decoyVar tells the inner run of TestEnvironmentHasNoEffect which proxy its environment names.
-const decoyVar = "TUNNEL_TEST_DECOY"
-
-// TestEnvironmentHasNoEffect points every proxy variable to a proxy that must not be used, neither for origins nor for the
-// legs to proxies. It does so in a process of its own, as net/http reads the variables once.
-func TestEnvironmentHasNoEffect(t *testing.T) {
-	if os.Getenv(decoyVar) != "" {
-		assertEnvironmentIgnored(t)
-		return
-	}
-	decoy, err := testbed.NewProxy(testbed.ProxyConfig{Dialect: testbed.HTTP})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer decoy.Close()
-	inner := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEnvironmentHasNoEffect$")
-	inner.Env = append(os.Environ(), decoyVar+"="+decoy.URL(), "NO_PROXY=", "no_proxy=")
-	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
-		inner.Env = append(inner.Env, name+"="+decoy.URL(), strings.ToLower(name)+"="+decoy.URL())
-	}
-	if out, err := inner.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if n := decoy.Accepted(); n != 0 {
-		t.Errorf("the proxy of the environment got %d connections", n)
-	}
-}
-
-func assertEnvironmentIgnored(t *testing.T) {
-	b := newBed(t)
-	dns := "resolvers " + startDNS(t)
-	plain, secure := "origin.test:"+port(t, b.origin.Plain), "origin.test:"+port(t, b.origin.TLS)
-	trust := "\ntls_trust_pool file " + b.originCA
-	proxy := b.proxies["http"]
-	named := "via http://proxy.test:" + port(t, proxy.Addr)
-	s := startGuarded(t,
-		pathSite("direct", plain, checks, "via direct\n"+dns)+
-			pathSite("direct-tls", "https://"+secure, checks, "via direct\n"+dns+trust)+
-			pathSite("proxy", plain, checks, named+"\n"+dns)+
-			pathSite("proxy-tls", "https://"+secure, checks, named+"\n"+dns+trust)+
-			pathSite("bypass", "other.test:"+port(t, b.origin.Plain), checks, named+"\n"+dns+"\nbypass other.test"))
-	for i, path := range []string{"/direct", "/direct-tls", "/bypass", "/proxy", "/proxy-tls"} {
-		direct := len(b.origin.Direct(proxy))
-		s.get(path+"/bytes/10", 200)
-		if made := len(b.origin.Direct(proxy)) - direct; i >= 3 && made != 0 {
-			t.Errorf("%s: %d direct connections", path, made)
-		}
-	}
-	awaitTrue(t, "health checks", func() bool { return b.checked() >= 10 })
-	for _, target := range proxy.Targets() {
-		if target != plain && target != secure {
-			t.Errorf("the proxy was asked for %s", target)
-		}
-	}
-	for _, origin := range []string{"http://" + plain, "https://" + secure} {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", origin, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if u, err := http.ProxyFromEnvironment(req); err != nil || u == nil || u.String() != os.Getenv(decoyVar) {
-			t.Errorf("the environment has no proxy for %s: %v %v", origin, u, err)
-		}
-	}
 }
 
 // TestNoWayIsNoDirectWay has ways that come to nothing, when they load and with the request: they lead nowhere.
