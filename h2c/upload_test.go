@@ -45,6 +45,7 @@ func TestBrokenUpload(t *testing.T) {
 						}
 						if _, end := p.body(id); !isReset(end, http2.ErrCodeCancel) {
 							t.Errorf("the upload ended with %v", end)
+							return
 						}
 					}
 					p.WriteData(long, true, []byte("after"))
@@ -55,6 +56,9 @@ func TestBrokenUpload(t *testing.T) {
 				c.Notify(func() { free <- struct{}{} })
 				send := func(req *http.Request) (*http.Response, error) {
 					for !c.Reserve() {
+						if err := c.Err(); err != nil {
+							return nil, err
+						}
 						<-free
 					}
 					return c.RoundTrip(req)
