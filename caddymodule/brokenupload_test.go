@@ -28,8 +28,10 @@ func TestBrokenUpload(t *testing.T) {
 		-> rest`
 	for _, protocol := range []string{"h2", "h2c"} {
 		for name, upload := range map[string]func(o *scriptedOrigin, half func()){
-			"H09_length":  func(o *scriptedOrigin, half func()) { o.breakOff("Content-Length: 100\r\n\r\nhalf", half) },
-			"H09_chunked": func(o *scriptedOrigin, half func()) { o.breakOff("Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", half) },
+			"H09_length": func(o *scriptedOrigin, half func()) { o.breakOff("Content-Length: 100\r\n\r\nhalf", half) },
+			"H09_chunked": func(o *scriptedOrigin, half func()) {
+				o.breakOff("Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", half)
+			},
 			"H09_h2c": func(o *scriptedOrigin, half func()) {
 				client := h2cClient()
 				defer client.CloseIdleConnections()
