@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 func sleep(d time.Duration) { <-time.After(d) }
@@ -117,37 +115,6 @@ func TestReadTimeoutOnlyInFlight(t *testing.T) {
 		}
 		s.Close()
 		sleep(time.Minute)
-	})
-}
-
-func TestP11PingOnIdleConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		conn, other := pipe()
-		c := run(t, nil, conn, other, func(p *peer) {
-			p.head(p.request().StreamID, true, ":status", "204")
-			p.WritePing(false, [8]byte{1})
-			for {
-				f, err := p.ReadFrame()
-				if err != nil {
-					t.Error("no answer to PING")
-					return
-				}
-				if f, ok := f.(*http2.PingFrame); ok && f.IsAck() {
-					break
-				}
-			}
-			p.head(p.request().StreamID, true, ":status", "204")
-			p.drain()
-		})
-		for range 2 {
-			reserve(t, c)
-			res, err := c.RoundTrip(get(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			res.Body.Close()
-			synctest.Wait()
-		}
 	})
 }
 

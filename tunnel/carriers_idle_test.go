@@ -1,11 +1,14 @@
 package tunnel
 
 import (
+	"fmt"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddytunnel/caddytunnel/testbed"
+	"github.com/caddytunnel/caddytunnel/testbed/script"
 )
 
 func TestCarriersIdle(t *testing.T) {
@@ -94,5 +97,26 @@ func TestCarriersClose(t *testing.T) {
 		mustDial(t, d, target).Close()
 		d.Carriers.Close()
 		eventually(t, "nothing is left", func() bool { return p.Conns() == 0 })
+	})
+}
+
+// TestCarriersFrames has an h2 proxy speak up between tunnels: it is answered, and its connection stays of use.
+func TestCarriersFrames(t *testing.T) {
+	t.Run("P11_PING_and_SETTINGS", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			const tunnel = "<- HEADERS %d :status=200\n-> DATA %[1]d END_STREAM\n<- DATA %[1]d END_STREAM\n"
+			const frames = "<- SETTINGS INITIAL_WINDOW_SIZE=70000 MAX_CONCURRENT_STREAMS=1\n<- WINDOW_UPDATE 0 1000\n<- FRAME 0xbb 0 0 \"?\"\n<- PING\n-> PING ACK\n"
+			sockets := &sockets{by: script.Config{TLS: scriptTLS(t)}.Dialer(t, scriptBegins(H2, "origin.test:443")+
+				fmt.Sprintf(tunnel, 1)+frames+"-> HEADERS 3 :method=CONNECT\n"+fmt.Sprintf(tunnel, 3)+frames+"-> rest")}
+			d := &Dialer{Hops: []Hop{scriptHop(H2)}, Dial: sockets.dial, Carriers: new(Carriers)}
+			for range 2 {
+				mustDial(t, d, "origin.test:443").Close()
+				synctest.Wait()
+			}
+			if n := sockets.made.Load(); n != 1 {
+				t.Errorf("%d connections to the proxy", n)
+			}
+			d.Carriers.Close()
+		})
 	})
 }
