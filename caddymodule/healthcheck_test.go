@@ -26,7 +26,7 @@ func (b *bed) checked() int {
 func TestHealthChecks(t *testing.T) {
 	for _, way := range []string{"http", "https", "h2", "socks5"} {
 		for _, protocol := range bedProtocols {
-			t.Run(way+"/"+protocol, func(t *testing.T) {
+			t.Run("K03_"+way+"_"+protocol, func(t *testing.T) {
 				b := newBed(t)
 				s := startGuarded(t, b.site(way, protocol, "", checks))
 				awaitTrue(t, "health checks", func() bool { return b.checked() >= 2 })

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -188,9 +189,10 @@ func (t *Transport) RequestHeaderOps() *headers.HeaderOps {
 	}
 }
 
-// OverrideHealthCheckScheme makes active health checks speak TLS where requests do.
+// OverrideHealthCheckScheme makes active health checks speak TLS where requests to that port do. With health_upstream port is not
+// the one that is checked.
 func (t *Transport) OverrideHealthCheckScheme(base *url.URL, port string) {
-	if t.useTLS(port) {
+	if t.useTLS(cmp.Or(base.Port(), port)) {
 		base.Scheme = "https"
 	}
 }
