@@ -32,23 +32,12 @@ func TestBrokenUpload(t *testing.T) {
 			"H09_chunked": func(o *scriptedOrigin, half func()) {
 				o.breakOff("Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", half)
 			},
-			"H09_h2c": func(o *scriptedOrigin, half func()) {
-				client := h2cClient()
-				defer client.CloseIdleConnections()
-				body, w := io.Pipe()
-				go func() {
-					io.WriteString(w, "half")
-					half()
-					w.CloseWithError(errors.New("gone"))
-				}()
-				if res, err := client.Post(o.url, "", body); err == nil {
-					res.Body.Close()
-					o.t.Errorf("answered %s", res.Status)
-				}
-			},
+			"H09_h2c": (*scriptedOrigin).breakOffStream,
 		} {
 			t.Run(name+"_"+protocol, func(t *testing.T) {
-				o := startScripted(t, "http", protocol, "", story)
+				o := listenScripted(t, protocol, story)
+				// Caddy v2.11.9 counts a body's bytes for the access log without a lock, and the log does not wait for the last read.
+				o.server = startCaddy(t, "log_skip\n"+o.site("http", protocol, ""))
 				res, err := o.client().Get(o.url)
 				if err != nil {
 					t.Fatal(err)
@@ -67,7 +56,7 @@ func TestBrokenUpload(t *testing.T) {
 	}
 }
 
-// breakOff begins a POST, and closes the connection after half.
+// breakOff begins an upload over HTTP/1.1, and closes the connection behind half of it.
 func (o *scriptedOrigin) breakOff(rest string, half func()) {
 	o.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(o.url, "http://"))
@@ -77,4 +66,21 @@ func (o *scriptedOrigin) breakOff(rest string, half func()) {
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\n%s", rest)
 	half()
+}
+
+// breakOffStream is breakOff over HTTP/2, with a reset.
+func (o *scriptedOrigin) breakOffStream(half func()) {
+	o.t.Helper()
+	client := h2cClient()
+	defer client.CloseIdleConnections()
+	body, w := io.Pipe()
+	go func() {
+		io.WriteString(w, "half")
+		half()
+		w.CloseWithError(errors.New("gone"))
+	}()
+	if res, err := client.Post(o.url, "", body); err == nil {
+		res.Body.Close()
+		o.t.Errorf("answered %s", res.Status)
+	}
 }

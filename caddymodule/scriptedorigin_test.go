@@ -20,6 +20,14 @@ type scriptedOrigin struct {
 // itself how its connection begins does so as the protocol has it.
 func startScripted(t *testing.T, way, protocol, words string, scripts ...string) *scriptedOrigin {
 	t.Helper()
+	o := listenScripted(t, protocol, scripts...)
+	o.server = startGuarded(t, o.site(way, protocol, words))
+	return o
+}
+
+// listenScripted is startScripted without Caddy.
+func listenScripted(t *testing.T, protocol string, scripts ...string) *scriptedOrigin {
+	t.Helper()
 	begin := map[string]string{"h1": "tls http/1.1\n", "h2": "tls h2\nh2\n", "h2c": "h2\n"}[protocol]
 	all := make([]string, len(scripts))
 	for i, text := range scripts {
@@ -29,17 +37,20 @@ func startScripted(t *testing.T, way, protocol, words string, scripts ...string)
 		all[i] = text
 	}
 	b := newBed(t)
-	o := &scriptedOrigin{bed: b, peer: b.scriptConfig().Listen(t, all...)}
+	return &scriptedOrigin{bed: b, peer: b.scriptConfig().Listen(t, all...)}
+}
+
+// site is a site's body that leads to the origin.
+func (o *scriptedOrigin) site(way, protocol, words string) string {
 	scheme := "http"
 	switch protocol {
 	case "h1", "h2":
 		scheme = "https"
-		words += "\ntls_trust_pool file " + b.proxyCA
+		words += "\ntls_trust_pool file " + o.bed.proxyCA
 	case "h2c":
 		scheme = "h2c"
 	}
-	o.server = startGuarded(t, fmt.Sprintf("reverse_proxy %s://%s {\ntransport tunnel {\n%s\n%s\n}\n}", scheme, o.peer.Addr, b.via(way), words))
-	return o
+	return fmt.Sprintf("reverse_proxy %s://%s {\ntransport tunnel {\n%s\n%s\n}\n}", scheme, o.peer.Addr, o.bed.via(way), words)
 }
 
 // asks is the script of the nth request of a connection, counted from 0, and says that of its answer.
