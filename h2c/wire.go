@@ -1,6 +1,7 @@
 package h2c
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -22,7 +23,9 @@ const closeGrace = 250 * time.Millisecond
 type wire struct {
 	net.Conn
 	readTimeout time.Duration
-	reading     atomic.Bool // the engine has begun to read
+	reading     atomic.Bool   // the engine has begun to read
+	deaf        chan struct{} // closed when a read failed
+	deafOnce    sync.Once
 
 	mu     sync.Mutex // guards the following and orders changes of the read deadline
 	active int        // requests in flight
@@ -31,7 +34,7 @@ type wire struct {
 }
 
 func newWire(conn net.Conn, readTimeout time.Duration) *wire {
-	return &wire{Conn: conn, readTimeout: readTimeout}
+	return &wire{Conn: conn, readTimeout: readTimeout, deaf: make(chan struct{})}
 }
 
 // begin and end bracket a request.
@@ -89,6 +92,9 @@ func (w *wire) Read(p []byte) (int, error) {
 		err = beneath(err)
 		w.die(err)
 	}
+	if err != nil {
+		w.deafOnce.Do(func() { close(w.deaf) })
+	}
 	return n, err
 }
 
@@ -129,8 +135,25 @@ func (w *wire) Write(p []byte) (int, error) {
 		err = net.ErrClosed
 	case !w.reading.Load():
 		err = w.lastWord(err)
+	default:
+		err = w.heard(err)
 	}
 	return n, err
+}
+
+// heard is why a peer takes no more, if the reader hears it now. err is what the write came to.
+func (w *wire) heard(err error) error {
+	var ne net.Error
+	if errors.As(err, &ne) && ne.Timeout() {
+		return err
+	}
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	select {
+	case <-w.deaf:
+	case <-grace.C:
+	}
+	return cmp.Or(w.diedOf(), err)
 }
 
 // lastWord is why a peer takes no preface, if it has said so: TLS 1.3 refuses a client's certificate when the client is done
