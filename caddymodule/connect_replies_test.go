@@ -192,7 +192,7 @@ func TestTunnelThatEnds(t *testing.T) {
 			}
 		}
 	})
-	t.Run("C25_after_the_request", func(t *testing.T) {
+	t.Run("C25_K04_after_the_request", func(t *testing.T) {
 		b := newBed(t)
 		for upstream, asked := range map[string]string{
 			"http://127.0.0.1:9": "-> head \"%s / HTTP/1.1\"\nclose", "h2c://127.0.0.1:9": "h2\n-> HEADERS 1 :method=%s\nclose",

@@ -43,7 +43,7 @@ func (b *bed) trusting(p *testbed.Proxy) string {
 // as is configured, and arrives whole.
 func TestRetryBeforeOrigin(t *testing.T) {
 	for _, dialect := range []testbed.Dialect{testbed.HTTP, testbed.HTTPS, testbed.H2, testbed.SOCKS5} {
-		t.Run(string(dialect), func(t *testing.T) {
+		t.Run("K04_refused_at_first_"+string(dialect), func(t *testing.T) {
 			b := newBed(t)
 			again, never := b.refusing(2, dialect), b.refusing(1<<20, dialect)
 			other, err := testbed.NewOrigin(testbed.OriginConfig{})
@@ -111,7 +111,7 @@ func assertUpload(t *testing.T, s *server, path string) {
 // however many retries are configured.
 func TestNoRetryAfterBodyRead(t *testing.T) {
 	for _, protocol := range bedProtocols {
-		t.Run(protocol, func(t *testing.T) {
+		t.Run("K04_behind_a_byte_of_the_body_"+protocol, func(t *testing.T) {
 			b := newBed(t)
 			var asked atomic.Int64
 			b.origin.Close()
