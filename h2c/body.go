@@ -1,20 +1,26 @@
 package h2c
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net/http"
 	"sync"
 )
 
+// aPiece is the least that is taken from the engine at a time: to a peer that has used up its window it gives back what each
+// read took, were it one byte.
+const aPiece = 4 << 10
+
 // body is a response body that tells when it is over, and that ends when its request's context does: the
 // engine does not look at the context while it waits for a window to send the request's body in.
 type body struct {
-	rc   io.ReadCloser
-	ctx  context.Context
-	stop func() bool
-	over func()
-	once sync.Once
+	rc     io.ReadCloser
+	pieces *bufio.Reader // nil until a read is smaller than they are
+	ctx    context.Context
+	stop   func() bool
+	over   func()
+	once   sync.Once
 }
 
 func newBody(req *http.Request, rc io.ReadCloser, over func()) *body {
@@ -26,7 +32,7 @@ func newBody(req *http.Request, rc io.ReadCloser, over func()) *body {
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	n, err := b.rc.Read(p)
+	n, err := b.read(p)
 	if err == nil {
 		return n, nil
 	}
@@ -38,6 +44,16 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, cerr
 	}
 	return n, &Error{Op: "response body", Err: cause(err)}
+}
+
+func (b *body) read(p []byte) (int, error) {
+	if b.pieces == nil {
+		if len(p) >= aPiece {
+			return b.rc.Read(p)
+		}
+		b.pieces = bufio.NewReaderSize(b.rc, aPiece)
+	}
+	return b.pieces.Read(p)
 }
 
 func (b *body) Close() error {

@@ -35,9 +35,11 @@ type Config struct {
 }
 
 const (
+	// Over a round trip of 20 ms this carries 50 MB/s, and a hundred readers that do not read hold 100 MiB.
 	defaultStreamWindow = 1 << 20
 
-	// connWindow is the engine's, for all streams together. A stream takes of it until its reader has read.
+	// connWindow is the engine's, for all streams together. A stream takes of it until its reader has read: were it less than
+	// theirs, readers that do not read would hold up the others.
 	connWindow = 1 << 30
 )
 
