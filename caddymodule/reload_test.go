@@ -103,6 +103,7 @@ func TestReload(t *testing.T) {
 			stream.read(b, 1)
 			upload := s.openUpload()
 			upload.send(64 << 10)
+			awaitTrue(t, "the upload to arrive", func() bool { return len(b.origin.Requests()) == 2 })
 
 			s.adminChange("PATCH", adminTransport+"/max_body_bytes", "1024")
 			s.get("/bytes/1025?framing=length", 502)

@@ -86,14 +86,6 @@ func TestRetryBeforeOrigin(t *testing.T) {
 	}
 }
 
-// assertNoDirectTo is assertNoDirect for proxies that are not the bed's own.
-func (b *bed) assertNoDirectTo(proxies ...*testbed.Proxy) {
-	b.t.Helper()
-	for _, p := range b.origin.Direct(proxies...) {
-		b.t.Errorf("the origin's %s port was reached directly from %s", p.Listener, p.RemoteAddr)
-	}
-}
-
 func assertUpload(t *testing.T, s *server, path string) {
 	t.Helper()
 	res, body, err := s.do("POST", path, testbed.PageReader(uploadBytes), nil)

@@ -257,9 +257,10 @@ func (o *Origin) Requests() []Saw {
 	return append([]Saw(nil), o.requests...)
 }
 
-// Direct returns the connections that did not come out of one of these proxies. Connections to the Unix socket are
-// always direct.
+// Direct returns the connections that did not come out of one of these proxies, as far as those know by now: a proxy notes its
+// end of a connection only after it was accepted here. Connections to the Unix socket are always direct.
 func (o *Origin) Direct(proxies ...*Proxy) []Peer {
+	seen := o.Seen()
 	dialed := make(map[string]bool)
 	for _, p := range proxies {
 		for _, addr := range p.DialedFrom() {
@@ -267,7 +268,7 @@ func (o *Origin) Direct(proxies ...*Proxy) []Peer {
 		}
 	}
 	var direct []Peer
-	for _, peer := range o.Seen() {
+	for _, peer := range seen {
 		if !dialed[peer.RemoteAddr] {
 			direct = append(direct, peer)
 		}
