@@ -71,6 +71,8 @@ func fill(t *testing.T, v reflect.Value, path string) {
 	}
 }
 
+func init() { caddy.RegisterModule(unwritable{}) }
+
 // unwritable is a trust pool that cannot be marshalled.
 type unwritable struct {
 	caddytls.InlineCAPool
@@ -149,7 +151,6 @@ func TestTransportMarshals(t *testing.T) {
 		}
 	})
 	t.Run("V19_part_that_cannot_be_written", func(t *testing.T) {
-		caddy.RegisterModule(unwritable{})
 		for _, words := range []string{
 			"via direct\ntls_trust_pool unwritable", "via {\nproxy https://127.0.0.1:1 {\ntls_trust_pool unwritable\n}\n}",
 		} {
