@@ -100,6 +100,8 @@ func New(ctx context.Context, conn net.Conn, cfg *Config) (*Conn, error) {
 	}
 	c.cc = cc
 	cc.SetStateHook(c.stateChanged)
+	tell := c.tellGoAway
+	c.wire.processed.Store(&tell)
 	return c, nil
 }
 
@@ -152,8 +154,8 @@ func (c *Conn) closed() error {
 }
 
 // Notify sets what is called after a slot became free or the connection died: from any goroutine that
-// uses the Conn (Reserve and Close included) or one of the Conn's own, at most one call at a time and no lock of
-// the Conn held. f must not block. It replaces an earlier one.
+// uses the Conn (Reserve and Close included) or one of the Conn's own, with no lock of the Conn held. f must not block. It
+// replaces an earlier one.
 func (c *Conn) Notify(f func()) {
 	c.notify.Store(&f)
 	if c.cc.Err() != nil {
@@ -162,6 +164,14 @@ func (c *Conn) Notify(f func()) {
 }
 
 func (c *Conn) stateChanged(*http.ClientConn) { c.changed() }
+
+// tellGoAway tells of a GOAWAY that came while nothing was in flight, of which the engine says nothing. With something in flight it
+// closes the connection when that is over, and tells.
+func (c *Conn) tellGoAway() {
+	if c.cc.InFlight() == 0 && c.cc.Err() == nil && c.Err() != nil {
+		c.changed()
+	}
+}
 
 func (c *Conn) changed() {
 	if f := c.notify.Load(); f != nil {

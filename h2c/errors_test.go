@@ -146,28 +146,6 @@ func TestDeadConnection(t *testing.T) {
 	}
 }
 
-// An idle connection that got GOAWAY and is left open by the peer takes nothing more.
-func TestGoAwayWhenIdle(t *testing.T) {
-	c := script(t, nil, func(p *peer) {
-		p.head(p.request().StreamID, true, ":status", "204")
-		p.WriteGoAway(1, http2.ErrCodeNo, nil)
-		p.WritePing(false, [8]byte{1})
-		p.drain()
-	})
-	reserve(t, c)
-	res, err := c.RoundTrip(get(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	for c.Reserve() { // GOAWAY is on its way
-		c.Release()
-	}
-	if c.Err() == nil {
-		t.Error("the connection is usable")
-	}
-}
-
 // TestErrorQuotesNothing has a peer that says again what it was told.
 func TestErrorQuotesNothing(t *testing.T) {
 	for name, test := range map[string]struct {

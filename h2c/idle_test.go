@@ -1,6 +1,7 @@
 package h2c
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -48,6 +49,48 @@ func TestIdle(t *testing.T) {
 					res.Body.Close()
 					synctest.Wait()
 				}
+			})
+		})
+	}
+}
+
+// TestGoAwayWhenIdle checks that whoever keeps a connection learns at once that it is of no more use.
+func TestGoAwayWhenIdle(t *testing.T) {
+	for name, used := range map[string]bool{"P11_GOAWAY_after_a_request": true, "P11_GOAWAY_before_any": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				conn, other := pipe()
+				idle, over := make(chan struct{}), make(chan struct{})
+				c := run(t, nil, conn, other, func(p *peer) {
+					if used {
+						p.head(p.request().StreamID, true, ":status", "204")
+					} else {
+						p.awaitAck(http2.FrameSettings)
+					}
+					p.pump()
+					<-idle
+					p.WriteGoAway(1, http2.ErrCodeNo, nil)
+					<-over
+				})
+				if used {
+					reserve(t, c)
+					res, err := c.RoundTrip(get(t))
+					if err != nil {
+						t.Fatal(err)
+					}
+					res.Body.Close()
+				}
+				synctest.Wait()
+				told := make(chan error, 10)
+				c.Notify(func() { told <- c.Err() })
+				close(idle)
+				if err := <-told; !errors.Is(err, ErrClosed) {
+					t.Errorf("told of %v", err)
+				}
+				if c.Reserve() {
+					t.Error("it has a slot")
+				}
+				close(over)
 			})
 		})
 	}

@@ -26,6 +26,7 @@ type wire struct {
 	reading     atomic.Bool   // the engine has begun to read
 	deaf        chan struct{} // closed when a read failed
 	deafOnce    sync.Once
+	processed   atomic.Pointer[func()] // called when the engine is done with all that it was given; nil: nothing
 
 	mu     sync.Mutex // guards the following and orders changes of the read deadline
 	active int        // requests in flight
@@ -83,6 +84,9 @@ func (w *wire) rearm() {
 // Read reads with a fresh deadline if a request is in flight.
 func (w *wire) Read(p []byte) (int, error) {
 	w.reading.Store(true)
+	if f := w.processed.Load(); f != nil {
+		(*f)()
+	}
 	w.rearm()
 	n, err := w.Conn.Read(p)
 	switch {
