@@ -181,6 +181,9 @@ func (c *Carriers) grow(ctx context.Context, key carrierKey, under *opening, ope
 	c.mu.Unlock()
 	car.conn.Notify(func() {
 		car.closeIfDrained()
+		if car.conn.Err() != nil {
+			c.retire(car)
+		}
 		g.slots.wake()
 	})
 	car.wire.whenSettled(func() { c.opened(key, under, car, nil, false) })
@@ -291,8 +294,8 @@ func (c *Carriers) wake(car *carrier) {
 // retire gives car to nobody any more. It is closed with its last tunnel.
 func (c *Carriers) retire(car *carrier) {
 	c.mu.Lock()
+	over := car.tunnels == 0 && !car.retired
 	c.drop(car)
-	over := car.tunnels == 0
 	c.mu.Unlock()
 	if over {
 		car.drain()

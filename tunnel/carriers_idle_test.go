@@ -119,4 +119,21 @@ func TestCarriersFrames(t *testing.T) {
 			d.Carriers.Close()
 		})
 	})
+	t.Run("P11_GOAWAY", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			sockets := &sockets{by: script.Config{TLS: scriptTLS(t)}.Dialer(t, scriptBegins(H2, "origin.test:443")+
+				"<- HEADERS 1 :status=200\n-> DATA 1 END_STREAM\n<- DATA 1 END_STREAM\nwait 10s\n<- GOAWAY 1 NO_ERROR\n-> rest")}
+			d := &Dialer{Hops: []Hop{scriptHop(H2)}, Dial: sockets.dial, Carriers: new(Carriers)}
+			d.Carriers.IdleTimeout = time.Hour
+			mustDial(t, d, "origin.test:443").Close()
+			<-time.After(9 * time.Second)
+			if n := sockets.open.Load(); n != 1 {
+				t.Errorf("%d connections are kept", n)
+			}
+			<-time.After(2 * time.Second)
+			if n := sockets.open.Load(); n != 0 {
+				t.Errorf("%d connections are kept after GOAWAY", n)
+			}
+		})
+	})
 }
