@@ -11,9 +11,6 @@ import (
 	"github.com/caddytunnel/caddytunnel/testbed"
 )
 
-// guardProtocols are the protocols that differ in how a message is cut off.
-var guardProtocols = []string{"h1", "h2"}
-
 // TestEvents reads streams whose origin writes event n+1 only after the client has read event n, however much may be
 // read at a time.
 func TestEvents(t *testing.T) {

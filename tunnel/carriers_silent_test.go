@@ -66,17 +66,17 @@ func TestSilentCarrier(t *testing.T) {
 // TestCarrierPing has an h2 proxy that opens a tunnel and whose packets then go nowhere.
 func TestCarrierPing(t *testing.T) {
 	for name, tt := range map[string]struct {
-		carriers Carriers
-		dead     time.Duration // 0: it is not found
+		idle, timeout time.Duration
+		dead          time.Duration // 0: it is not found
 	}{
-		"H08_by_default": {Carriers{}, DefaultPingIdle + DefaultPingTimeout},
-		"H08_configured": {Carriers{PingIdle: 3 * time.Second, PingTimeout: time.Second}, 4 * time.Second},
-		"H08_off":        {Carriers{PingIdle: -1}, 0},
+		"H08_by_default": {0, 0, DefaultPingIdle + DefaultPingTimeout},
+		"H08_configured": {3 * time.Second, time.Second, 4 * time.Second},
+		"H08_off":        {-1, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				opens := scriptBegins(H2, "origin.test:443") + "<- HEADERS 1 :status=200\n"
-				d := &Dialer{Hops: []Hop{scriptHop(H2)}, Carriers: &tt.carriers}
+				d := &Dialer{Hops: []Hop{scriptHop(H2)}, Carriers: &Carriers{PingIdle: tt.idle, PingTimeout: tt.timeout}}
 				d.Dial = script.Config{TLS: scriptTLS(t)}.Dialer(t, opens+"-> unanswered", opens+"-> rest")
 				conn, err := d.DialContext(t.Context(), "tcp", "origin.test:443")
 				if err != nil {
