@@ -72,7 +72,7 @@ var testImports = map[string][]edge{
 		{"testbed/leak", "goroutines that tests leave"}, wire,
 	},
 	"pool":        {{"h1c", "connections to keep"}, {"h2c", "connections to share"}},
-	"caddymodule": {inflate, brotli},
+	"caddymodule": {inflate, brotli, {"golang.org/x/sys/unix", "holds ports"}},
 	"cmd":         {{"caddymodule", "its configuration"}},
 }
 

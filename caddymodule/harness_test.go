@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -177,14 +176,4 @@ func (s *server) get(path string, status int) []byte {
 		s.t.Fatalf("GET %s: status %d, want %d: %s", path, res.StatusCode, status, bytes.TrimSpace(body))
 	}
 	return body
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -8,12 +8,22 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // closedAddr is the address of a port that refuses connections. It is held, so that nobody else gets it.
 func closedAddr(t *testing.T) string {
 	t.Helper()
-	_, addr := bindSocket(t)
+	_, addr := bindSocket(t, false)
+	return addr
+}
+
+// freeAddr is an address for Caddy to listen on. It is held until the test ends: only listeners that share their ports, as
+// Caddy's do, can have it, and it is given to nobody else.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	_, addr := bindSocket(t, true)
 	return addr
 }
 
@@ -21,7 +31,7 @@ func closedAddr(t *testing.T) string {
 // who wait. Empty where this host cannot make one.
 func blackhole(t *testing.T) string {
 	t.Helper()
-	fd, addr := bindSocket(t)
+	fd, addr := bindSocket(t, false)
 	if err := syscall.Listen(fd, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -32,14 +42,19 @@ func blackhole(t *testing.T) string {
 	return addr
 }
 
-// bindSocket makes a socket that has a port and does not listen on it.
-func bindSocket(t *testing.T) (fd int, addr string) {
+// bindSocket makes a socket that has a port, which it may share, and does not listen on it.
+func bindSocket(t *testing.T, shared bool) (fd int, addr string) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { syscall.Close(fd) })
+	if shared {
+		if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
