@@ -12,6 +12,7 @@ import (
 func TestSideBySideBodies(t *testing.T) {
 	const inflated, bound = 64 << 20, 128 << 10
 	t.Run("V15_bomb_untouched", func(t *testing.T) {
+		sent := make(map[string][]byte)
 		for _, upstream := range []string{"http", "https", "h2c"} {
 			sideBySide(t, func(s *side) {
 				addr, words := upstream+"://"+s.b.origin.Plain, ""
@@ -20,12 +21,15 @@ func TestSideBySideBodies(t *testing.T) {
 				}
 				c := startCaddy(s.t, s.site(addr, "", words))
 				for _, dialect := range s.dialects() {
-					for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
-						res, body, err := c.do("GET", "/"+dialect+"/bomb/"+coding, nil, nil)
+					for _, coding := range codingsOf(upstream == "https" && dialect == "http") {
+						if sent[coding] == nil {
+							sent[coding] = s.b.fetch("/bomb/" + coding + "?n=16MiB")
+						}
+						res, body, err := c.do("GET", "/"+dialect+"/bomb/"+coding+"?n=16MiB", nil, nil)
 						switch {
 						case err != nil:
 							s.wrong("%s, %s: %v", dialect, coding, err)
-						case res.Header.Get("Content-Encoding") != coding || len(body) > bound || !bytes.Equal(body, s.b.fetch("/bomb/"+coding)):
+						case res.Header.Get("Content-Encoding") != coding || len(body) > bound || !bytes.Equal(body, sent[coding]):
 							s.wrong("%s, %s: Content-Encoding %q and %d bytes", dialect, coding, res.Header.Get("Content-Encoding"), len(body))
 						}
 					}
@@ -44,7 +48,7 @@ func TestSideBySideBodies(t *testing.T) {
 		c := startCaddy(t, s.site("https://"+s.b.origin.TLS, "", s.trust()+"decode\nmax_body_bytes 1MiB")+
 			"handle_path /default/* {\nreverse_proxy https://"+s.b.origin.TLS+" {\n"+s.through(s.proxies["http"], s.trust()+"decode")+"\n}\n}")
 		for path, limit := range map[string]int{"/http": 1 << 20, "/https": 1 << 20, "/socks5": 1 << 20, "/h2": 1 << 20, "/default": 32 << 20} {
-			for _, coding := range allowedCodings {
+			for _, coding := range codingsOf(path == "/http") {
 				res, err := c.client().Get(c.url + path + "/bomb/" + coding)
 				if err != nil {
 					t.Fatal(err)
@@ -61,6 +65,14 @@ func TestSideBySideBodies(t *testing.T) {
 			t.Error("the cap is not logged")
 		}
 	})
+}
+
+// codingsOf are those that are tried on a way: making a bomb takes longer than all else.
+func codingsOf(every bool) []string {
+	if every {
+		return allowedCodings
+	}
+	return []string{"gzip"}
 }
 
 // fetch gets a body from the origin itself.
