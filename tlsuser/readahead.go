@@ -10,6 +10,15 @@ import (
 	"time"
 )
 
+// errNothingHere is a Read that would have to wait.
+var errNothingHere net.Error = nothingHere{}
+
+type nothingHere struct{}
+
+func (nothingHere) Error() string   { return "nothing is buffered" }
+func (nothingHere) Timeout() bool   { return false }
+func (nothingHere) Temporary() bool { return true }
+
 // DefaultReadAhead is the size of a ReadAhead that is given none.
 const DefaultReadAhead = 64 << 10
 
@@ -28,6 +37,7 @@ type ReadAhead struct {
 	size     int
 	deadline atomic.Int64 // Unix nanoseconds of the read deadline; 0: none
 	closed   atomic.Bool
+	gather   atomic.Bool
 
 	mu         sync.Mutex // guards what follows; held while reading
 	buf        *[]byte    // nil, or holds the bytes from start to end
@@ -54,6 +64,9 @@ func (r *ReadAhead) Read(p []byte) (int, error) {
 			r.err = nil
 			return 0, err
 		}
+		if r.gather.Load() {
+			return 0, errNothingHere
+		}
 		if !r.more || len(p) >= r.size {
 			ask := min(len(p), r.size)
 			n, err := r.Conn.Read(p[:ask])
@@ -77,6 +90,26 @@ func (r *ReadAhead) Read(p []byte) (int, error) {
 		r.drop()
 	}
 	return n, nil
+}
+
+// Gather makes reads answer at once: while it is on, a Read that finds nothing buffered does not ask the conn beneath and
+// returns an error whose Temporary() is true. crypto/tls passes that on, and its next Read goes on as if nothing had
+// been asked: so whoever reads above it gets the records that are here, and does not wait where one is a session ticket
+// or a part. It is for the goroutine that reads.
+func (r *ReadAhead) Gather(on bool) { r.gather.Store(on) }
+
+// Fill reads once from the conn beneath into a buffer, unless something is buffered. It waits as Read does.
+func (r *ReadAhead) Fill() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.buf != nil || r.err != nil {
+		return nil
+	}
+	n, err := r.fill()
+	if n > 0 {
+		return nil
+	}
+	return err
 }
 
 // fill takes a buffer and reads into it. Without a byte read there is no buffer afterwards.
