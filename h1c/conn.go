@@ -1,12 +1,9 @@
 package h1c
 
 import (
-	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
-	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -15,9 +12,12 @@ type Config struct {
 	// MaxResponseHeader is the most bytes a response's head may have, the unseen interim ones before it included.
 	// 0: 10 MiB.
 	MaxResponseHeader int64
-	// ReadBuffer and WriteBuffer are the sizes in bytes of the buffers between the messages and the
-	// conn. 0: 4 KiB each.
-	ReadBuffer, WriteBuffer int
+	// ReadBuffer is the size in bytes of the buffer that a response's head is read into; reads of its body that are as large
+	// go past it. It is rounded up to a power of two. 0: 4 KiB.
+	ReadBuffer int
+	// WriteBuffer is the most bytes of a request's body that are sent in one write, rounded in the same way; at least 4 KiB.
+	// 0: 32 KiB.
+	WriteBuffer int
 	// ResponseHeaderTimeout bounds the wait for a response's head once the request is fully written. 0: none.
 	ResponseHeaderTimeout time.Duration
 	// ExpectContinueTimeout bounds the wait for "100 Continue" before the body of a request with
@@ -29,101 +29,178 @@ type Config struct {
 	ReadTimeout, WriteTimeout time.Duration
 }
 
-// Conn is one HTTP/1.1 connection: one request at a time. All methods may be called concurrently.
-type Conn struct {
-	wire     *wire
-	cc       *http.ClientConn
-	tls      *tls.ConnectionState
-	notify   atomic.Pointer[func()]
-	upgraded atomic.Bool // a 101 was received: its body is the only user of the conn
+func (c *Config) maxResponseHeader() int64 {
+	if c.MaxResponseHeader <= 0 {
+		return 10 << 20
+	}
+	return c.MaxResponseHeader
 }
 
-// New makes conn an HTTP/1.1 connection and owns it from now on: New closes it on error, Close closes it
-// later. Nothing is written. cfg may be nil; it is not kept.
+func (c *Config) readBuffer() int {
+	if c.ReadBuffer <= 0 {
+		return 4 << 10
+	}
+	return max(c.ReadBuffer, 64)
+}
+
+func (c *Config) writeBuffer() int {
+	if c.WriteBuffer <= 0 {
+		return 32 << 10
+	}
+	return max(c.WriteBuffer, 4<<10)
+}
+
+// Conn is one HTTP/1.1 connection: one request at a time. All methods may be called concurrently. It has no goroutine
+// while it idles, so that it learns that the peer has closed it from the next Reserve.
+type Conn struct {
+	cfg  Config
+	wire *wire
+	tls  *tls.ConnectionState // nil: cleartext
+	in   input                // belongs to the exchange
+	idle idleConn
+
+	mu       sync.Mutex // guards the following and what exchange says
+	reserved bool       // the slot is taken, and not by x yet
+	x        *exchange  // nil: none is in flight
+	used     bool       // the slot was taken before
+	upgraded bool       // a 101 was received: its body is the only user of the conn
+	err      error
+	notify   func()
+}
+
+// New makes conn an HTTP/1.1 connection and owns it from now on: Close closes it. Nothing is read or written. The error is
+// nil. cfg may be nil; it is copied.
 func New(conn net.Conn, cfg *Config) (*Conn, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	c := &Conn{wire: newWire(conn, cfg.ReadTimeout, cfg.WriteTimeout)}
-	if cs, ok := conn.(interface{ ConnectionState() tls.ConnectionState }); ok {
-		state := cs.ConnectionState()
+	c := &Conn{cfg: *cfg}
+	c.wire = &wire{Conn: conn, readTimeout: cfg.ReadTimeout, writeTimeout: cfg.WriteTimeout}
+	if secure, ok := conn.(interface{ ConnectionState() tls.ConnectionState }); ok {
+		state := secure.ConnectionState()
 		c.tls = &state
 	}
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	t := &http.Transport{
-		Protocols:              protocols,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: cfg.MaxResponseHeader,
-		ReadBufferSize:         cfg.ReadBuffer,
-		WriteBufferSize:        cfg.WriteBuffer,
-		ResponseHeaderTimeout:  cfg.ResponseHeaderTimeout,
-		ExpectContinueTimeout:  cfg.ExpectContinueTimeout,
-		DialContext:            func(context.Context, string, string) (net.Conn, error) { return c.wire, nil },
-	}
-	cc, err := t.NewClientConn(context.Background(), "http", "conn.invalid:80")
-	if err != nil {
-		c.wire.Close()
-		return nil, &Error{Op: "new", Err: err, unprocessed: true, unanswered: true}
-	}
-	c.cc = cc
-	cc.SetStateHook(c.stateChanged)
+	c.idle = newIdleConn(conn, c.tls != nil)
+	c.in = input{w: c.wire, ahead: c.idle.ahead, size: cfg.readBuffer()}
 	return c, nil
 }
 
 // Reserve takes the slot of one request, and reports whether it was free. It must be followed by one
-// RoundTrip or one Release.
-func (c *Conn) Reserve() bool { return c.cc.Reserve() == nil }
+// RoundTrip or one Release. It looks whether the peer has closed the connection meanwhile, without waiting for anything;
+// then the slot is not free, Err says so, and Close is still to be called.
+func (c *Conn) Reserve() bool {
+	c.mu.Lock()
+	if c.err != nil || c.reserved || c.x != nil {
+		c.mu.Unlock()
+		return false
+	}
+	c.reserved = true
+	look := c.used
+	c.used = true
+	c.mu.Unlock()
+	if !look || c.idle.quiet() {
+		return true
+	}
+	c.mu.Lock()
+	c.reserved, c.err = false, ErrClosed
+	c.mu.Unlock()
+	c.changed()
+	return false
+}
 
 // Release gives back a slot that was not used.
-func (c *Conn) Release() { c.cc.Release() }
+func (c *Conn) Release() {
+	c.mu.Lock()
+	had := c.reserved
+	c.reserved = false
+	c.mu.Unlock()
+	if had {
+		c.changed()
+	}
+}
+
+// begin makes the reserved slot that of x.
+func (c *Conn) begin(x *exchange) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.reserved || c.err != nil {
+		return false
+	}
+	c.reserved, c.x = false, x
+	c.wire.begin()
+	return true
+}
+
+func (c *Conn) setUpload(x *exchange, up *upload) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x.up = up
+}
+
+// free ends x and gives its slot back. It unlocks c.mu.
+func (c *Conn) free(x *exchange) {
+	x.over = true
+	c.x = nil
+	c.wire.end()
+	c.mu.Unlock()
+	c.changed()
+}
 
 // Shareable reports that a Conn carries one request at a time only.
 func (c *Conn) Shareable() bool { return false }
 
-// InFlight is 1 while the slot is taken or an upgraded stream is open, else 0.
+// InFlight is 1 while the slot is taken or an upgraded stream is open, else 0. The slot is taken until both messages are
+// over: where a response comes early, that is a short time after its end.
 func (c *Conn) InFlight() int {
-	if c.upgraded.Load() {
-		if c.wire.isClosed() {
-			return 0
-		}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.upgraded && !c.wire.isClosed():
+		return 1
+	case c.err == nil && (c.reserved || c.x != nil):
 		return 1
 	}
-	return c.cc.InFlight()
+	return 0
 }
 
-// Err is nil while the connection can take new requests, now or when the slot is free. Otherwise it is ErrClosed, with what
-// ended the connection behind it.
+// Err is nil while the connection can take new requests, now or when the slot is free.
 func (c *Conn) Err() error {
-	if !c.upgraded.Load() && !c.wire.isClosed() && c.cc.Err() == nil {
-		return nil
-	}
-	if died := c.wire.diedOf(); died != nil {
-		return fmt.Errorf("%w: %w", ErrClosed, died)
-	}
-	return ErrClosed
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
 }
 
-// Notify sets what is called after the slot became free or the connection died: from any goroutine that
-// uses the Conn (Reserve and Close included) or one of the Conn's own, and no lock of the Conn held. f must
-// not block. It replaces an earlier one.
+// Notify sets what is called after the slot became free or the connection turned out to be dead: from any goroutine that
+// uses the Conn (Reserve and Close included) or one of a request's, and no lock of the Conn held. If it is dead already, f
+// is called in the background. f must not block. It replaces an earlier one.
 func (c *Conn) Notify(f func()) {
-	c.notify.Store(&f)
-	if c.Err() != nil {
+	c.mu.Lock()
+	c.notify = f
+	dead := c.err != nil
+	c.mu.Unlock()
+	if dead {
 		go f()
 	}
 }
 
-func (c *Conn) stateChanged(*http.ClientConn) { c.changed() }
-
 func (c *Conn) changed() {
-	if f := c.notify.Load(); f != nil {
-		(*f)()
+	c.mu.Lock()
+	f := c.notify
+	c.mu.Unlock()
+	if f != nil {
+		f()
 	}
 }
 
 // Close closes the connection; what is in flight on it fails, an upgraded stream too. It does not wait.
 func (c *Conn) Close() error {
-	c.cc.Close()
-	return c.wire.Close()
+	c.mu.Lock()
+	was := c.err
+	c.err = ErrClosed
+	c.mu.Unlock()
+	err := c.wire.Close()
+	if was == nil {
+		c.changed()
+	}
+	return err
 }

@@ -1,42 +1,64 @@
 package h1c
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"net"
-	"strings"
+	"os"
 )
 
 // ErrClosed is the cause where a connection cannot take new requests: it was closed, it died, or it now
 // speaks another protocol.
 var ErrClosed = errors.New("HTTP/1.1 connection takes no more requests")
 
-// Error is a request that got no response, or a body that ended too early. The cause is what Unwrap gives; where the request's context
+// What a peer sends that HTTP/1.1 does not allow, or more of it than is taken.
+var (
+	errHeadTooLarge   = errors.New("the head of the response is too large")
+	errLineTooLong    = errors.New("a line of the chunked coding is too long")
+	errTrailerTooLong = errors.New("the trailer section is too large")
+	errChunkLine      = errors.New("a line of the chunked coding does not end in CRLF")
+	errChunkSize      = errors.New("invalid size of a chunk")
+	errChunkEnd       = errors.New("a chunk does not end in CRLF")
+	errChunkExcess    = errors.New("the chunked coding has too little data in it")
+)
+
+// malformedError is a part of a response that is not as it must be. It shows how the part begins.
+type malformedError struct {
+	part, begin string
+}
+
+func malformed(part string, b []byte) error {
+	return &malformedError{part, string(b[:min(len(b), 32)])}
+}
+
+func (e *malformedError) Error() string { return fmt.Sprintf("malformed %s: %q", e.part, e.begin) }
+
+// headTimeoutError is a response whose head came too late.
+type headTimeoutError struct{}
+
+func (headTimeoutError) Error() string   { return "timeout while waiting for the head of the response" }
+func (headTimeoutError) Timeout() bool   { return true }
+func (headTimeoutError) Temporary() bool { return true }
+func (headTimeoutError) Unwrap() error   { return os.ErrDeadlineExceeded }
+
+// opRoundTrip is the Op of every Error.
+const opRoundTrip = "round trip"
+
+// Error is a request that got no response. The cause is what Unwrap gives; where the request's context
 // ended, errors.Is(err, context.Canceled) or context.DeadlineExceeded holds.
 type Error struct {
-	Op  string // what failed: "new", "round trip" or "response body"
+	Op  string // what failed: "round trip"
 	Err error
 
 	unprocessed, unanswered, invalid bool
 }
 
-// Error says what failed, and quotes nothing of what the peer said: it may send back what it was sent, credentials included.
-func (e *Error) Error() string {
-	text := e.Err.Error()
-	if !e.invalid {
-		text, _, _ = strings.Cut(text, `"`)
-		text = strings.TrimRight(text, ": [")
-	}
-	return "HTTP/1.1 " + e.Op + ": " + text
-}
+func (e *Error) Error() string { return "HTTP/1.1 " + e.Op + ": " + e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
 // Timeout reports whether a time limit ended the request.
-func (e *Error) Timeout() bool {
-	var ne net.Error
-	return errors.As(e.Err, &ne) && ne.Timeout()
-}
+func (e *Error) Timeout() bool { return isTimeout(e.Err) }
 
 // Temporary makes *Error a net.Error, so that what looks for one finds Timeout.
 func (e *Error) Temporary() bool { return e.Timeout() }
@@ -51,17 +73,7 @@ func (e *Error) Unanswered() bool { return e.unanswered }
 // Invalid reports that the request cannot be sent on any connection: a field or its URL is not valid.
 func (e *Error) Invalid() bool { return e.invalid }
 
-// classify makes the Error of a round trip that failed, from how many bytes went either way and whether
-// the connection lives on.
-func classify(ctx context.Context, err error, written, read int64, alive bool) *Error {
-	e := &Error{Op: "round trip", Err: err, unanswered: read == 0}
-	if cerr := ctx.Err(); cerr != nil {
-		if !errors.Is(err, cerr) {
-			e.Err = cerr
-		}
-		return e
-	}
-	e.unprocessed = written == 0
-	e.invalid = e.unprocessed && alive
-	return e
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
 }

@@ -12,47 +12,45 @@ import (
 )
 
 func TestWhatIsProvable(t *testing.T) {
-	post := func(t *testing.T) *http.Request {
-		req := get(t, "/")
-		req.Method, req.Body, req.ContentLength = http.MethodPost, io.NopCloser(strings.NewReader("data")), 4
-		return req
-	}
-	for name, test := range map[string]struct {
-		peer                    func(*peer)
-		request                 func(*testing.T) *http.Request
-		unprocessed, unanswered bool
-	}{
-		"closed_before_reply":   {func(p *peer) { p.request() }, get0, false, true},
-		"closed_in_status_line": {func(p *peer) { p.request(); p.send("HTTP/1.1 20") }, get0, false, false},
-		"closed_in_head":        {func(p *peer) { p.request(); p.send("HTTP/1.1 200 OK", "X: ") }, get0, false, false},
-		"closed_after_interim":  {func(p *peer) { p.request(); p.send("HTTP/1.1 103 Early Hints", "", "") }, get0, false, false},
-		"not_http":              {func(p *peer) { p.request(); p.send("SSH-2.0-x", "", "") }, get0, false, false},
-		"post_closed":           {func(p *peer) { io.Copy(io.Discard, p.request().Body) }, post, false, true},
-		"bad_field": {func(p *peer) { p.br.ReadByte() }, func(t *testing.T) *http.Request {
-			req := get(t, "/")
-			req.Header["X"] = []string{"a\r\nb"}
-			return req
-		}, true, true},
-		"body_fails": {func(p *peer) { io.Copy(io.Discard, p.br) }, func(t *testing.T) *http.Request {
-			req := post(t)
-			req.Body = io.NopCloser(iotest.ErrReader(errors.New("client went away")))
-			return req
-		}, false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := script(t, nil, test.peer)
-			reserve(t, c)
-			res, err := c.RoundTrip(test.request(t))
-			if err == nil {
-				t.Fatalf("answered %s", res.Status)
-			}
-			check(t, err, test.unprocessed, test.unanswered)
-			c.Close()
-			if c.Err() == nil || c.Reserve() || c.InFlight() != 0 {
-				t.Errorf("a failed connection is usable")
-			}
-		})
-	}
+	each(t, func(t *testing.T, e engine) {
+		post := func(t *testing.T) *http.Request { return post(t, strings.NewReader("data"), 4) }
+		for name, test := range map[string]struct {
+			peer                    func(*peer)
+			request                 func(*testing.T) *http.Request
+			unprocessed, unanswered bool
+		}{
+			"closed_before_reply":   {func(p *peer) { p.request() }, get0, false, true},
+			"closed_in_status_line": {func(p *peer) { p.request(); p.send("HTTP/1.1 20") }, get0, false, false},
+			"closed_in_head":        {func(p *peer) { p.request(); p.send("HTTP/1.1 200 OK", "X: ") }, get0, false, false},
+			"closed_after_interim":  {func(p *peer) { p.request(); p.send("HTTP/1.1 103 Early Hints", "", "") }, get0, false, false},
+			"not_http":              {func(p *peer) { p.request(); p.send("SSH-2.0-x", "", "") }, get0, false, false},
+			"post_closed":           {func(p *peer) { io.Copy(io.Discard, p.request().Body) }, post, false, true},
+			"bad_field": {func(p *peer) { p.br.ReadByte() }, func(t *testing.T) *http.Request {
+				req := get(t, "/")
+				req.Header["X"] = []string{"a\r\nb"}
+				return req
+			}, true, true},
+			"body_fails": {func(p *peer) { io.Copy(io.Discard, p.br) }, func(t *testing.T) *http.Request {
+				req := post(t)
+				req.Body = io.NopCloser(iotest.ErrReader(errors.New("client went away")))
+				return req
+			}, false, true},
+		} {
+			t.Run(name, func(t *testing.T) {
+				c := e.over(t, nil, test.peer)
+				reserve(t, c)
+				res, err := c.RoundTrip(test.request(t))
+				if err == nil {
+					t.Fatalf("answered %s", res.Status)
+				}
+				check(t, err, test.unprocessed, test.unanswered)
+				c.Close()
+				if c.Err() == nil || c.Reserve() || c.InFlight() != 0 {
+					t.Errorf("a failed connection is usable")
+				}
+			})
+		}
+	})
 }
 
 func get0(t *testing.T) *http.Request { return get(t, "/") }
@@ -74,90 +72,57 @@ type stuck struct{ net.Conn }
 func (stuck) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestNothingWritten(t *testing.T) {
-	conn, other := net.Pipe()
-	c, err := New(stuck{conn}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	reserve(t, c)
-	go other.Close()
-	_, err = c.RoundTrip(get(t, "/"))
-	check(t, err, true, true)
-}
-
-func TestIdleConnectionClosedByPeer(t *testing.T) {
-	c := script(t, nil, func(p *peer) {
-		p.request()
-		p.send("HTTP/1.1 200 OK", "Content-Length: 0", "", "")
+	each(t, func(t *testing.T, e engine) {
+		near, far := net.Pipe()
+		c := e.between(t, nil, stuck{near}, far, func(*peer) {})
+		reserve(t, c)
+		_, err := c.RoundTrip(get(t, "/"))
+		check(t, err, true, true)
 	})
-	died := make(chan struct{}, 8)
-	c.Notify(func() {
-		if c.Err() != nil {
-			died <- struct{}{}
-		}
-	})
-	reserve(t, c)
-	res, err := c.RoundTrip(get(t, "/"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	<-died
-	if c.Reserve() {
-		t.Fatal("a dead connection has a slot")
-	}
-}
-
-func TestReservedConnectionClosedByPeer(t *testing.T) {
-	reserved := make(chan struct{})
-	c := script(t, nil, func(*peer) { <-reserved })
-	reserve(t, c)
-	close(reserved)
-	<-c.wire.deaf
-	_, err := c.RoundTrip(get(t, "/"))
-	var e *Error
-	if !errors.As(err, &e) || !e.Unanswered() {
-		t.Fatalf("%T: %v", err, err)
-	}
 }
 
 func TestCancelled(t *testing.T) {
-	c := script(t, nil, func(p *peer) { p.request(); io.Copy(io.Discard, p.br) })
-	ctx, cancel := context.WithCancelCause(t.Context())
-	go func() {
-		for c.wire.written.Load() == 0 {
+	each(t, func(t *testing.T, e engine) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		c := e.over(t, nil, func(p *peer) {
+			p.request()
+			cancel(errors.New("a cause of the caller's own"))
+			io.Copy(io.Discard, p.br)
+		})
+		reserve(t, c)
+		_, err := c.RoundTrip(get(t, "/").WithContext(ctx))
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("%T: %v", err, err)
 		}
-		cancel(errors.New("a cause of the caller's own"))
-	}()
-	reserve(t, c)
-	_, err := c.RoundTrip(get(t, "/").WithContext(ctx))
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("%T: %v", err, err)
-	}
-	check(t, err, false, true)
+		check(t, err, false, true)
+		if c.Err() == nil {
+			t.Error("the connection is usable")
+		}
+	})
 }
 
 func TestCancelledInBody(t *testing.T) {
-	c := script(t, nil, func(p *peer) {
-		p.request()
-		p.send("HTTP/1.1 200 OK", "Content-Length: 10", "", "12345")
-		io.Copy(io.Discard, p.br)
+	each(t, func(t *testing.T, e engine) {
+		c := e.over(t, nil, func(p *peer) {
+			p.request()
+			p.send("HTTP/1.1 200 OK", "Content-Length: 10", "", "12345")
+			io.Copy(io.Discard, p.br)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		reserve(t, c)
+		res, err := c.RoundTrip(get(t, "/").WithContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if _, err := io.ReadFull(res.Body, make([]byte, 5)); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if _, err := res.Body.Read(make([]byte, 5)); !errors.Is(err, context.Canceled) {
+			t.Fatalf("%T: %v", err, err)
+		}
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	reserve(t, c)
-	res, err := c.RoundTrip(get(t, "/").WithContext(ctx))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if _, err := io.ReadFull(res.Body, make([]byte, 5)); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if _, err := res.Body.Read(make([]byte, 5)); !errors.Is(err, context.Canceled) {
-		t.Fatalf("%T: %v", err, err)
-	}
 }
 
 // TestErrorQuotesNothing has a peer that says again what it was told.

@@ -3,39 +3,81 @@ package h1c
 import (
 	"io"
 	"net/http"
+	"sync"
 )
 
 // Upgraded is the body of a 101 response: the connection itself, which HTTP has left. Bytes that came
 // with the response are read first. One goroutine may read while others write.
 type Upgraded struct {
-	c   *Conn
-	rwc io.ReadWriteCloser
+	c  *Conn
+	up *upload // of the request; nil: it had no body
+
+	mu     sync.Mutex // held while reading
+	behind []byte     // what came with the response
 }
 
 // upgrade gives the connection to the response's body.
-func (c *Conn) upgrade(res *http.Response) {
-	rwc, ok := res.Body.(io.ReadWriteCloser)
-	if !ok { // 101 without an Upgrade field: there is nothing to switch to
-		res.Body = &body{c: c, rc: res.Body, ctx: res.Request.Context()}
-		return
+func (x *exchange) upgrade() *Upgraded {
+	c := x.c
+	u := &Upgraded{c: c, up: x.up}
+	if n := c.in.buffered(); n > 0 {
+		u.behind = append(make([]byte, 0, n), c.in.bytes()...)
 	}
-	c.upgraded.Store(true)
-	res.Body = &Upgraded{c: c, rwc: rwc}
+	c.in.release()
+	if x.stop != nil {
+		x.stop()
+	}
+	c.mu.Lock()
+	x.over = true
+	if c.err == nil {
+		c.upgraded, c.err = true, ErrClosed
+	}
+	c.wire.end()
+	c.mu.Unlock()
+	return u
 }
 
 // Read reads from the connection, first what was buffered.
-func (u *Upgraded) Read(p []byte) (int, error) { return u.rwc.Read(p) }
+func (u *Upgraded) Read(p []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.behind) == 0 {
+		return u.c.wire.Read(p)
+	}
+	if u.c.wire.isClosed() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n := copy(p, u.behind)
+	if u.behind = u.behind[n:]; len(u.behind) == 0 {
+		u.behind = nil
+	}
+	return n, nil
+}
 
-// Write writes to the connection.
-func (u *Upgraded) Write(p []byte) (int, error) { return u.c.wire.Write(p) }
+// Write writes to the connection, after the request's body if that is still on its way.
+func (u *Upgraded) Write(p []byte) (int, error) {
+	if u.up != nil {
+		<-u.up.ended
+	}
+	return u.c.wire.Write(p)
+}
 
 // CloseWrite closes the writing side, so that the peer reads EOF; reading goes on. It is
 // errors.ErrUnsupported where the conn cannot.
-func (u *Upgraded) CloseWrite() error { return u.c.wire.CloseWrite() }
+func (u *Upgraded) CloseWrite() error {
+	if u.up != nil {
+		<-u.up.ended
+	}
+	return u.c.wire.CloseWrite()
+}
 
 // Close closes the connection.
 func (u *Upgraded) Close() error {
 	err := u.c.Close()
+	if u.up != nil {
+		u.up.let(false)
+		u.up.close()
+	}
 	u.c.changed()
 	return err
 }

@@ -3,186 +3,145 @@ package h1c
 import (
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-const (
-	// closeGrace is how long closing TLS may take (it writes an alert) before the conn beneath is closed.
-	closeGrace = 250 * time.Millisecond
-	// answerGrace is how long a peer that takes no more of a request may take to begin its answer.
-	answerGrace = 5 * time.Second
-)
+// closeGrace is how long closing TLS may take (it writes an alert) before the conn beneath is closed.
+const closeGrace = 250 * time.Millisecond
 
-// wire is the conn as the engine sees it: it counts bytes, reads and writes have deadlines while a message
-// is in flight, and Close does not wait for a peer that stopped reading.
+// wire is the conn as an exchange uses it: it counts bytes, its reads and writes have deadlines while a message is in
+// flight, and Close does not wait for a peer that stopped reading.
 type wire struct {
 	net.Conn
 	readTimeout, writeTimeout time.Duration
 
-	read, written atomic.Int64
-	closing       chan struct{} // closed by Close
-	deaf          chan struct{} // closed when a read failed
-	deafOnce      sync.Once
-	died          error // what ended the reads, unless it was our Close or the peer's; set before deaf is closed
+	read    int64        // in this exchange; belongs to the goroutine that reads
+	written atomic.Int64 // in this exchange
 
-	mu     sync.Mutex    // guards the following and orders changes of the deadlines
-	over   chan struct{} // closed when the message in flight is over; nil: none is
-	closed bool
+	mu       sync.Mutex // guards the following and orders changes of the deadlines
+	inFlight bool
+	armed    bool      // there is a deadline
+	gotHead  bool      // the response's head is here
+	headBy   time.Time // when it has to be here; zero: at any time
+	closed   bool
 }
 
-func newWire(conn net.Conn, readTimeout, writeTimeout time.Duration) *wire {
-	return &wire{
-		Conn:         conn,
-		readTimeout:  readTimeout,
-		writeTimeout: writeTimeout,
-		closing:      make(chan struct{}),
-		deaf:         make(chan struct{}),
-	}
-}
-
-// begin starts an exchange of messages. The next one may begin before end is called for this one.
-func (w *wire) begin() (over chan struct{}) {
+// begin starts an exchange.
+func (w *wire) begin() {
+	w.read = 0
+	w.written.Store(0)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over != nil {
-		close(w.over)
-	}
-	w.over = make(chan struct{})
-	w.armRead()
-	return w.over
+	w.inFlight, w.gotHead = true, false
 }
 
-// end ends the exchange that begin gave over for.
-func (w *wire) end(over chan struct{}) {
+// end ends an exchange: the conn has no deadline any more.
+func (w *wire) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if over == nil || w.over != over {
-		return
-	}
-	close(w.over)
-	w.over = nil
-	if w.closed {
-		return
-	}
-	if w.readTimeout > 0 {
-		w.Conn.SetReadDeadline(time.Time{})
-	}
-	if w.writeTimeout > 0 {
-		w.Conn.SetWriteDeadline(time.Time{})
+	w.inFlight = false
+	w.headBy = time.Time{}
+	if w.armed && !w.closed {
+		w.armed = false
+		w.SetDeadline(time.Time{})
 	}
 }
 
 // armRead gives the read that waits, or is about to, its time. w.mu is held.
 func (w *wire) armRead() {
-	if w.over != nil && w.readTimeout > 0 && !w.closed {
-		w.Conn.SetReadDeadline(time.Now().Add(w.readTimeout))
+	by := w.headBy
+	if w.inFlight && w.readTimeout > 0 {
+		if silent := time.Now().Add(w.readTimeout); by.IsZero() || silent.Before(by) {
+			by = silent
+		}
 	}
+	if w.closed || by.IsZero() && !w.armed {
+		return
+	}
+	w.armed = w.armed || !by.IsZero()
+	w.SetReadDeadline(by)
 }
 
 func (w *wire) armWrite() {
-	if w.over != nil && w.writeTimeout > 0 && !w.closed {
-		w.Conn.SetWriteDeadline(time.Now().Add(w.writeTimeout))
+	if w.inFlight && !w.closed {
+		w.armed = true
+		w.SetWriteDeadline(time.Now().Add(w.writeTimeout))
 	}
 }
 
-func (w *wire) arm(f func()) {
+func (w *wire) locked(f func(*wire)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f()
+	f(w)
+}
+
+// awaitHead gives the response's head, if it is still to come, time d from now.
+func (w *wire) awaitHead(d time.Duration) {
+	w.locked(func(w *wire) {
+		if w.inFlight && !w.gotHead {
+			w.headBy = time.Now().Add(d)
+			w.armRead()
+		}
+	})
+}
+
+// headCame ends what awaitHead began.
+func (w *wire) headCame() {
+	w.locked(func(w *wire) {
+		w.gotHead = true
+		if !w.headBy.IsZero() {
+			w.headBy = time.Time{}
+			w.armRead()
+		}
+	})
+}
+
+// headLate reports whether the time for the response's head is over.
+func (w *wire) headLate() (late bool) {
+	w.locked(func(w *wire) { late = !w.headBy.IsZero() && !time.Now().Before(w.headBy) })
+	return late
 }
 
 func (w *wire) Read(p []byte) (int, error) {
 	if w.readTimeout > 0 {
-		w.arm(w.armRead)
+		w.locked((*wire).armRead)
 	}
 	n, err := w.Conn.Read(p)
-	w.read.Add(int64(n))
-	if err != nil {
-		if w.isClosed() {
-			err = net.ErrClosed
-		}
-		w.deafOnce.Do(func() {
-			if err != io.EOF && err != net.ErrClosed {
-				w.died = err
-			}
-			close(w.deaf)
-		})
+	w.read += int64(n)
+	if err != nil && w.isClosed() {
+		err = net.ErrClosed
 	}
 	return n, err
 }
 
-// diedOf is what the engine forgets: why a connection ended that had no request.
-func (w *wire) diedOf() error {
-	select {
-	case <-w.deaf:
-		return w.died
-	default:
-		return nil
-	}
-}
-
+// Write may be called while a Read waits. The time of that Read starts anew.
 func (w *wire) Write(p []byte) (int, error) {
 	if w.writeTimeout > 0 {
-		w.arm(w.armWrite)
+		w.locked((*wire).armWrite)
 	}
-	start := w.read.Load()
 	n, err := w.Conn.Write(p)
 	w.written.Add(int64(n))
-	if err == nil {
-		if w.readTimeout > 0 {
-			w.arm(w.armRead)
-		}
-		return n, nil
+	switch {
+	case err == nil && w.readTimeout > 0:
+		w.locked((*wire).armRead)
+	case err != nil && w.isClosed():
+		err = net.ErrClosed
 	}
-	if w.isClosed() {
-		return n, net.ErrClosed
-	}
-	w.awaitAnswer(err, start)
 	return n, err
 }
 
-// awaitAnswer keeps back the failure of a write, because the engine drops the answer then: a peer that
-// has read enough of a request (413, 401) answers and closes its reading side, and the answer is what counts.
-func (w *wire) awaitAnswer(err error, start int64) {
-	w.mu.Lock()
-	over := w.over
-	w.mu.Unlock()
-	var ne net.Error
-	if over == nil || errors.As(err, &ne) && ne.Timeout() {
-		return
-	}
-	timer := time.NewTimer(answerGrace)
-	defer timer.Stop()
-	for {
-		select {
-		case <-w.closing:
-			return
-		case <-w.deaf:
-			return
-		case <-over:
-			return
-		case <-timer.C:
-			if w.read.Load() == start {
-				return
-			}
-		}
-	}
-}
-
-func (w *wire) isClosed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.closed
+func (w *wire) isClosed() (closed bool) {
+	w.locked(func(w *wire) { closed = w.closed })
+	return closed
 }
 
 // CloseWrite half-closes the conn, if it can.
 func (w *wire) CloseWrite() error {
-	if cw, ok := w.Conn.(interface{ CloseWrite() error }); ok {
-		return cw.CloseWrite()
+	if half, ok := w.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported
 }
@@ -195,8 +154,7 @@ func (w *wire) Close() error {
 		return nil
 	}
 	w.closed = true
-	close(w.closing)
-	w.Conn.SetReadDeadline(time.Unix(1, 0))
+	w.SetReadDeadline(time.Unix(1, 0))
 	w.mu.Unlock()
 	if tc, ok := w.Conn.(*tls.Conn); ok {
 		go closeTLS(tc)

@@ -1,0 +1,151 @@
+package h1c
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+)
+
+var benchSizes = []int{1 << 10, 64 << 10, 4 << 20}
+
+func sizeName(n int) string {
+	if n >= 1<<20 {
+		return strconv.Itoa(n>>20) + "MiB"
+	}
+	return strconv.Itoa(n>>10) + "KiB"
+}
+
+// secured gives both ends of TLS over TCP.
+func secured(b *testing.B) (near, far *tls.Conn) {
+	b.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		b.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"origin.test"}}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	client, server := tcp(b)
+	far = tls.Server(server, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}}})
+	near = tls.Client(client, &tls.Config{InsecureSkipVerify: true})
+	go far.Handshake()
+	if err := near.Handshake(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { near.Close(); far.Close() })
+	return near, far
+}
+
+// serve answers each request by the same bytes, and does next to nothing else.
+func serve(conn net.Conn, reply []byte) {
+	buf := make([]byte, 4<<10)
+	for n := 0; ; {
+		m, err := conn.Read(buf[n:])
+		if err != nil {
+			return
+		}
+		if n += m; string(buf[n-4:n]) != "\r\n\r\n" {
+			continue
+		}
+		n = 0
+		if _, err := conn.Write(reply); err != nil {
+			return
+		}
+	}
+}
+
+// answer is a response with fields as they are usual.
+func answer(size int) []byte {
+	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Type: text/html\r\n"+
+		"Content-Length: %d\r\nConnection: keep-alive\r\nETag: \"65a1b2c3-400\"\r\nAccept-Ranges: bytes\r\n\r\n", size)
+	return append([]byte(head), make([]byte, size)...)
+}
+
+func benchRequest(b *testing.B) *http.Request {
+	req := get(b, "/path/of/the/resource?with=a&query")
+	req.Header = http.Header{
+		"Accept": {"*/*"}, "Accept-Encoding": {"gzip, br"}, "User-Agent": {"Mozilla/5.0"},
+		"X-Forwarded-For": {"192.0.2.1"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Host": {"origin.test"},
+	}
+	return req
+}
+
+// BenchmarkEngine compares the engine with net/http's Transport, over TLS.
+func BenchmarkEngine(b *testing.B) {
+	for _, size := range benchSizes {
+		b.Run("h1c/"+sizeName(size), func(b *testing.B) {
+			near, far := secured(b)
+			go serve(far, answer(size))
+			c, _ := New(near, nil)
+			defer c.Close()
+			benchRoundTrips(b, size, func(req *http.Request) (*http.Response, error) {
+				reserve(b, c)
+				return c.RoundTrip(req)
+			})
+		})
+		b.Run("net_http/"+sizeName(size), func(b *testing.B) {
+			near, far := secured(b)
+			go serve(far, answer(size))
+			// The conn is TLS already, for which the Transport need not know.
+			t := &http.Transport{DisableCompression: true, Dial: func(string, string) (net.Conn, error) { return near, nil }}
+			defer t.CloseIdleConnections()
+			benchRoundTrips(b, size, t.RoundTrip)
+		})
+	}
+}
+
+func benchRoundTrips(b *testing.B, size int, roundTrip func(*http.Request) (*http.Response, error)) {
+	req := benchRequest(b)
+	buf := make([]byte, 32<<10)
+	b.ReportAllocs()
+	b.SetBytes(int64(size))
+	for b.Loop() {
+		res, err := roundTrip(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{res.Body}, buf)
+		if res.Body.Close(); n != int64(size) || err != nil {
+			b.Fatal(n, err)
+		}
+	}
+}
+
+// BenchmarkRawTLS is what is beneath: the same bytes, written and read without HTTP.
+func BenchmarkRawTLS(b *testing.B) {
+	for _, size := range benchSizes {
+		b.Run(sizeName(size), func(b *testing.B) {
+			near, far := secured(b)
+			reply := answer(size)
+			go serve(far, reply)
+			request := []byte("GET / HTTP/1.1\r\nHost: origin.test\r\n\r\n")
+			buf := make([]byte, 32<<10)
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				if _, err := near.Write(request); err != nil {
+					b.Fatal(err)
+				}
+				for n := 0; n < len(reply); {
+					m, err := near.Read(buf)
+					if err != nil {
+						b.Fatal(err)
+					}
+					n += m
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package h1c
+
+import "syscall"
+
+// peek knows nothing: sockets block here.
+func peek(syscall.RawConn) (readable, alive bool) { return false, true }
