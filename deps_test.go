@@ -72,6 +72,7 @@ var testImports = map[string][]edge{
 		{"testbed/leak", "goroutines that tests leave"}, wire,
 	},
 	"pool":        {{"h1c", "connections to keep"}, {"h2c", "connections to share"}},
+	"h1c":         {{"tlsuser", "reads ahead below TLS"}},
 	"caddymodule": {inflate, brotli, {"golang.org/x/sys/unix", "holds ports"}},
 	"cmd":         {{"caddymodule", "its configuration"}},
 }

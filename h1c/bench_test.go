@@ -123,6 +123,65 @@ func benchRoundTrips(b *testing.B, size int, roundTrip func(*http.Request) (*htt
 	}
 }
 
+// BenchmarkEngineAlone compares the engines on a conn of memory, so that neither TLS nor the kernel counts.
+func BenchmarkEngineAlone(b *testing.B) {
+	for _, size := range benchSizes[:2] {
+		b.Run("h1c/"+sizeName(size), func(b *testing.B) {
+			c, _ := New(newMemory(answer(size)), nil)
+			defer c.Close()
+			benchRoundTrips(b, size, func(req *http.Request) (*http.Response, error) {
+				reserve(b, c)
+				return c.RoundTrip(req)
+			})
+		})
+		b.Run("net_http/"+sizeName(size), func(b *testing.B) {
+			near := newMemory(answer(size))
+			t := &http.Transport{DisableCompression: true, Dial: func(string, string) (net.Conn, error) { return near, nil }}
+			defer t.CloseIdleConnections()
+			benchRoundTrips(b, size, t.RoundTrip)
+		})
+	}
+}
+
+// memory is a conn that answers every write by the same bytes.
+type memory struct {
+	net.Conn
+	reply  []byte
+	left   []byte
+	writes chan struct{}
+	closed chan struct{}
+}
+
+func newMemory(reply []byte) *memory {
+	return &memory{reply: reply, writes: make(chan struct{}, 1), closed: make(chan struct{})}
+}
+
+func (m *memory) Write(p []byte) (int, error) {
+	m.writes <- struct{}{}
+	return len(p), nil
+}
+
+func (m *memory) Read(p []byte) (int, error) {
+	if len(m.left) == 0 {
+		select {
+		case <-m.writes:
+			m.left = m.reply
+		case <-m.closed:
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, m.left)
+	m.left = m.left[n:]
+	return n, nil
+}
+
+func (m *memory) Close() error {
+	close(m.closed)
+	return nil
+}
+
+func (m *memory) SetReadDeadline(time.Time) error { return nil }
+
 // BenchmarkRawTLS is what is beneath: the same bytes, written and read without HTTP.
 func BenchmarkRawTLS(b *testing.B) {
 	for _, size := range benchSizes {

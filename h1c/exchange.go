@@ -19,7 +19,7 @@ const (
 type exchange struct {
 	c     *Conn
 	req   *http.Request
-	head  *requestHead
+	head  requestHead
 	trace *httptrace.ClientTrace
 	stop  func() bool // ends the watch over the context; nil: it never ends
 	up    *upload     // nil: the body, if any, goes with the head
@@ -46,7 +46,8 @@ type exchange struct {
 // does not wait for it: after an early answer or an error a Read of it may still be under way. The body is closed at
 // the same time, in the background, and whatever that Read gives is dropped.
 func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
-	head, err := newRequestHead(req)
+	x := &exchange{c: c, req: req, trace: httptrace.ContextClientTrace(req.Context())}
+	err := x.head.prepare(req)
 	if cerr := req.Context().Err(); cerr != nil || err != nil {
 		c.Release()
 		closeBody(req)
@@ -55,7 +56,7 @@ func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, &Error{Op: opRoundTrip, Err: err, unprocessed: true, unanswered: true, invalid: true}
 	}
-	x := &exchange{c: c, req: req, head: head, trace: httptrace.ContextClientTrace(req.Context()), last: head.last}
+	x.last = x.head.last
 	if !c.begin(x) {
 		closeBody(req)
 		return nil, &Error{Op: opRoundTrip, Err: ErrClosed, unprocessed: true, unanswered: true}
@@ -118,7 +119,7 @@ func (x *exchange) receive() (*message, error) {
 			x.c.wire.headCame()
 			x.last = x.last || m.last
 			if x.up != nil && x.head.expects {
-				x.up.let(!x.last)
+				x.up.let(!x.last || m.StatusCode == http.StatusSwitchingProtocols)
 			}
 			return m, nil
 		}

@@ -25,35 +25,36 @@ type requestHead struct {
 	last    bool     // no request follows on the connection
 }
 
-// newRequestHead checks req. An error means that req can be sent nowhere. RFC 9112 sections 3 and 6, RFC 9110 section 5.
-func newRequestHead(req *http.Request) (*requestHead, error) {
-	h := &requestHead{req: req, method: req.Method, last: req.Close}
+// prepare makes h the head of req, which it checks. An error means that req can be sent nowhere. RFC 9112 sections 3
+// and 6, RFC 9110 section 5.
+func (h *requestHead) prepare(req *http.Request) error {
+	h.req, h.method, h.last = req, req.Method, req.Close
 	if h.method == "" {
 		h.method = http.MethodGet
 	}
 	switch {
 	case req.URL == nil:
-		return nil, errors.New("it has no URL")
+		return errors.New("it has no URL")
 	case h.method == http.MethodConnect:
-		return nil, errors.New("CONNECT is no request to an origin")
+		return errors.New("CONNECT is no request to an origin")
 	case !httpguts.ValidHeaderFieldName(h.method): // a token, too
-		return nil, fmt.Errorf("invalid method %q", h.method)
+		return fmt.Errorf("invalid method %q", h.method)
 	}
 	if err := h.setTarget(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := checkFields("field", req.Header); err != nil {
-		return nil, err
+		return err
 	}
 	if err := checkFields("trailer field", req.Trailer); err != nil {
-		return nil, err
+		return err
 	}
 	if err := h.setFraming(); err != nil {
-		return nil, err
+		return err
 	}
 	h.last = h.last || httpguts.HeaderValuesContainsToken(req.Header["Connection"], "close")
 	h.expects = h.length != 0 && httpguts.HeaderValuesContainsToken(req.Header["Expect"], "100-continue")
-	return h, nil
+	return nil
 }
 
 // setTarget sets the request target, in origin form, and the host. A host that would not be a valid field is left
@@ -183,7 +184,7 @@ func (h *requestHead) wantsLength() bool {
 	case http.MethodGet, http.MethodHead:
 		return false
 	}
-	return slices.Equal(h.req.TransferEncoding, []string{"identity"})
+	return h.req.Body != nil && slices.Equal(h.req.TransferEncoding, []string{"identity"})
 }
 
 // fieldWriter appends fields.

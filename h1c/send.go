@@ -16,7 +16,7 @@ const headBuffer = 4 << 10
 func (x *exchange) send() error {
 	lent := takeBuffer(headBuffer)
 	defer giveBuffer(lent)
-	h := x.head
+	h := &x.head
 	if h.length == 0 {
 		x.uploaded(x.write(h.append((*lent)[:0], x.trace)))
 		closeBody(x.req)
