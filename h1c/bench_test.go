@@ -1,14 +1,9 @@
 package h1c
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"strconv"
@@ -25,25 +20,10 @@ func sizeName(n int) string {
 	return strconv.Itoa(n>>10) + "KiB"
 }
 
-// secured gives both ends of TLS over TCP.
-func secured(b *testing.B) (near, far *tls.Conn) {
+// secured gives both ends of TLS over TCP, below which the near end reads ahead or not.
+func secured(b *testing.B, beneath func(net.Conn) net.Conn) (near, far net.Conn) {
 	b.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"origin.test"}}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		b.Fatal(err)
-	}
-	client, server := tcp(b)
-	far = tls.Server(server, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}}})
-	near = tls.Client(client, &tls.Config{InsecureSkipVerify: true})
-	go far.Handshake()
-	if err := near.Handshake(); err != nil {
-		b.Fatal(err)
-	}
+	near, far = tlsOver(b, tls.VersionTLS13, beneath)
 	b.Cleanup(func() { near.Close(); far.Close() })
 	return near, far
 }
@@ -86,7 +66,7 @@ func benchRequest(b *testing.B) *http.Request {
 func BenchmarkEngine(b *testing.B) {
 	for _, size := range benchSizes {
 		b.Run("h1c/"+sizeName(size), func(b *testing.B) {
-			near, far := secured(b)
+			near, far := secured(b, ahead)
 			go serve(far, answer(size))
 			c, _ := New(near, nil)
 			defer c.Close()
@@ -96,7 +76,7 @@ func BenchmarkEngine(b *testing.B) {
 			})
 		})
 		b.Run("net_http/"+sizeName(size), func(b *testing.B) {
-			near, far := secured(b)
+			near, far := secured(b, plainConn)
 			go serve(far, answer(size))
 			// The conn is TLS already, for which the Transport need not know.
 			t := &http.Transport{DisableCompression: true, Dial: func(string, string) (net.Conn, error) { return near, nil }}
@@ -186,7 +166,7 @@ func (m *memory) SetReadDeadline(time.Time) error { return nil }
 func BenchmarkRawTLS(b *testing.B) {
 	for _, size := range benchSizes {
 		b.Run(sizeName(size), func(b *testing.B) {
-			near, far := secured(b)
+			near, far := secured(b, plainConn)
 			reply := answer(size)
 			go serve(far, reply)
 			request := []byte("GET / HTTP/1.1\r\nHost: origin.test\r\n\r\n")

@@ -37,7 +37,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case byChunks:
 		n, err = b.readChunks(p)
 	default:
-		n, err = b.x.c.in.read(p)
+		n, err = b.x.c.in.read(p, len(p))
 	}
 	switch err {
 	case nil:
@@ -57,7 +57,7 @@ func (b *body) readLength(p []byte) (int, error) {
 	if int64(len(p))-1 > b.left {
 		p = p[:b.left+1]
 	}
-	n, err := in.read(p)
+	n, err := in.read(p, int(min(int64(len(p)), b.left)))
 	if int64(n) > b.left {
 		n, in.unwanted = int(b.left), true
 	}

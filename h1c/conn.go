@@ -1,8 +1,13 @@
 package h1c
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -98,14 +103,31 @@ func (c *Conn) Reserve() bool {
 	look := c.used
 	c.used = true
 	c.mu.Unlock()
-	if !look || c.idle.quiet() {
+	if !look {
+		return true
+	}
+	died := c.idle.quiet()
+	if died == nil {
 		return true
 	}
 	c.mu.Lock()
-	c.reserved, c.err = false, ErrClosed
+	c.reserved = false
+	if c.err == nil {
+		c.err = closedBy(died)
+	}
 	c.mu.Unlock()
 	c.changed()
 	return false
+}
+
+// closedBy is ErrClosed with what ended the connection behind it, if that is more than its end and not a request's own.
+func closedBy(err error) error {
+	for _, own := range []error{io.EOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, http.ErrBodyReadAfterClose, errNotSent} {
+		if err == nil || errors.Is(err, own) {
+			return ErrClosed
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrClosed, err)
 }
 
 // Release gives back a slot that was not used.
@@ -120,15 +142,18 @@ func (c *Conn) Release() {
 }
 
 // begin makes the reserved slot that of x.
-func (c *Conn) begin(x *exchange) bool {
+func (c *Conn) begin(x *exchange) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.reserved || c.err != nil {
-		return false
+	switch {
+	case c.err != nil:
+		return c.err
+	case !c.reserved:
+		return errNoSlot
 	}
 	c.reserved, c.x = false, x
 	c.wire.begin()
-	return true
+	return nil
 }
 
 func (c *Conn) setUpload(x *exchange, up *upload) {
@@ -163,7 +188,8 @@ func (c *Conn) InFlight() int {
 	return 0
 }
 
-// Err is nil while the connection can take new requests, now or when the slot is free.
+// Err is nil while the connection can take new requests, now or when the slot is free. Otherwise it is ErrClosed, with what
+// ended the connection behind it.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,10 +219,15 @@ func (c *Conn) changed() {
 }
 
 // Close closes the connection; what is in flight on it fails, an upgraded stream too. It does not wait.
-func (c *Conn) Close() error {
+func (c *Conn) Close() error { return c.closeFor(nil) }
+
+// closeFor is Close for a reason.
+func (c *Conn) closeFor(reason error) error {
 	c.mu.Lock()
 	was := c.err
-	c.err = ErrClosed
+	if was == nil {
+		c.err = closedBy(reason)
+	}
 	c.mu.Unlock()
 	err := c.wire.Close()
 	if was == nil {

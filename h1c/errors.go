@@ -11,6 +11,9 @@ import (
 // speaks another protocol.
 var ErrClosed = errors.New("HTTP/1.1 connection takes no more requests")
 
+// errNoSlot is a RoundTrip without the Reserve that belongs to it.
+var errNoSlot = errors.New("no slot was reserved for the request")
+
 // What a peer sends that HTTP/1.1 does not allow, or more of it than is taken.
 var (
 	errHeadTooLarge   = errors.New("the head of the response is too large")

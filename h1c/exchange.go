@@ -57,9 +57,9 @@ func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &Error{Op: opRoundTrip, Err: err, unprocessed: true, unanswered: true, invalid: true}
 	}
 	x.last = x.head.last
-	if !c.begin(x) {
+	if err := c.begin(x); err != nil {
 		closeBody(req)
-		return nil, &Error{Op: opRoundTrip, Err: ErrClosed, unprocessed: true, unanswered: true}
+		return nil, &Error{Op: opRoundTrip, Err: err, unprocessed: true, unanswered: true}
 	}
 	if req.Context().Done() != nil {
 		x.stop = context.AfterFunc(req.Context(), x.cancelled)
@@ -183,7 +183,7 @@ func (x *exchange) fail(err error) {
 		x.cause = err
 	}
 	x.c.mu.Unlock()
-	x.c.Close()
+	x.c.closeFor(err)
 }
 
 // abort ends the exchange, and the connection with it, unless it is over. It gives the reason, of which err is one.
@@ -205,7 +205,7 @@ func (x *exchange) abort(err error) error {
 	if cerr := x.req.Context().Err(); cerr != nil {
 		err = cerr
 	}
-	c.Close()
+	c.closeFor(err)
 	if x.up != nil {
 		x.up.let(false)
 		x.up.close()

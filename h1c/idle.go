@@ -1,6 +1,7 @@
 package h1c
 
 import (
+	"errors"
 	"net"
 	"syscall"
 	"time"
@@ -33,31 +34,46 @@ func newIdleConn(conn net.Conn, secure bool) idleConn {
 	return i
 }
 
-// quiet reports whether conn can be used: the peer has not closed it, and no byte came that belongs to no response. TLS
-// messages between records of data are taken note of. What cannot be known is taken to be well; but of TLS that cannot be
-// read without waiting, any byte is taken for the goodbye that it most likely is.
-func (i *idleConn) quiet() bool {
+// errSpoke is a peer that said something which belongs to no response, or says goodbye.
+var errSpoke = errors.New("the peer sent something out of turn")
+
+// quiet gives the reason why conn cannot be used: the peer has closed it, or a byte came that belongs to no response.
+// Messages of TLS between records of data are taken note of. What cannot be known is taken to be well; but of TLS that
+// cannot be read without waiting, any byte is taken for the goodbye that it most likely is.
+func (i *idleConn) quiet() error {
 	if i.socket != nil {
-		readable, alive := peek(i.socket)
+		readable, err := peek(i.socket)
 		switch {
-		case !alive, readable && i.ahead == nil:
-			return false
-		case readable && i.ahead.Fill() != nil: // does not wait
-			return false
+		case err != nil:
+			return err
+		case readable && i.ahead == nil:
+			return errSpoke
+		case readable:
+			if err := i.ahead.Fill(); err != nil { // it does not wait
+				return err
+			}
 		}
 	}
 	var b [1]byte
+	var n int
+	var err error
 	switch {
 	case i.ahead != nil:
 		i.ahead.Gather(true)
-		n, err := i.conn.Read(b[:])
+		n, err = i.conn.Read(b[:])
 		i.ahead.Gather(false)
-		return n == 0 && isTemporary(err)
-	case i.secure: // a record may have been decrypted in part
+	case i.secure: // a record may have been read in part
 		i.conn.SetReadDeadline(time.Unix(1, 0))
-		n, err := i.conn.Read(b[:])
+		n, err = i.conn.Read(b[:])
 		i.conn.SetReadDeadline(time.Time{})
-		return n == 0 && isTemporary(err)
+	default:
+		return nil
 	}
-	return true
+	switch {
+	case n > 0:
+		return errSpoke
+	case isTemporary(err):
+		return nil
+	}
+	return err
 }

@@ -132,10 +132,10 @@ func (in *input) take(p []byte, wait bool) (int, error) {
 	return n, nil
 }
 
-// read waits for the first byte, and goes on with what is in memory.
-func (in *input) read(p []byte) (int, error) {
+// read waits for the first byte, and goes on with what is in memory as long as it has less than want.
+func (in *input) read(p []byte, want int) (int, error) {
 	n, err := in.take(p, true)
-	for err == nil && n < len(p) {
+	for err == nil && n < want {
 		m, err := in.take(p[n:], false)
 		if m == 0 || err != nil {
 			break // an error stays for the next read

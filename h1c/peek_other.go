@@ -5,4 +5,4 @@ package h1c
 import "syscall"
 
 // peek knows nothing: sockets block here.
-func peek(syscall.RawConn) (readable, alive bool) { return false, true }
+func peek(syscall.RawConn) (readable bool, err error) { return false, nil }

@@ -2,18 +2,29 @@
 
 package h1c
 
-import "syscall"
+import (
+	"io"
+	"syscall"
+)
 
-// peek looks at a socket: whether it has bytes to read, and whether it may have any.
-func peek(socket syscall.RawConn) (readable, alive bool) {
+// peek looks whether a socket has bytes to read. The error is that of a read, io.EOF included.
+func peek(socket syscall.RawConn) (readable bool, err error) {
 	var b [1]byte
 	var n int
-	var err error
-	if socket.Read(func(fd uintptr) bool {
-		n, _, err = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
+	var recvErr error
+	if err := socket.Read(func(fd uintptr) bool {
+		n, _, recvErr = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
 		return true
-	}) != nil {
-		return false, false
+	}); err != nil {
+		return false, err
 	}
-	return n > 0, n > 0 || err == syscall.EAGAIN || err == syscall.EINTR
+	switch {
+	case recvErr == syscall.EAGAIN || recvErr == syscall.EINTR:
+		return false, nil
+	case recvErr != nil:
+		return false, recvErr
+	case n <= 0:
+		return false, io.EOF
+	}
+	return true, nil
 }

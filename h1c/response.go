@@ -91,13 +91,12 @@ func parseFields(text string) (http.Header, error) {
 		if isBlank(line[0]) {
 			return nil, malformed("field", []byte(line))
 		}
-		text = rest
-		if text != "" && isBlank(text[0]) {
-			line, text = unfold(line, text)
-		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
 			return nil, malformed("field", []byte(line))
+		}
+		if text = rest; text != "" && isBlank(text[0]) {
+			value, text = unfold(value, text)
 		}
 		if name, ok = fieldName(name); !ok {
 			return nil, malformed("field name", []byte(line))
