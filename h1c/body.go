@@ -45,7 +45,10 @@ func (b *body) Read(p []byte) (int, error) {
 		b.err = io.EOF
 		b.x.finish()
 	default:
-		b.err = b.x.abort(err)
+		if err = b.x.abort(err); b.x.req.Context().Err() == nil {
+			err = &Error{Op: opBody, Err: err}
+		}
+		b.err = err
 		b.x.c.in.release()
 	}
 	return n, b.err

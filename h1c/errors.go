@@ -2,7 +2,6 @@ package h1c
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 )
@@ -25,16 +24,9 @@ var (
 	errChunkExcess    = errors.New("the chunked coding has too little data in it")
 )
 
-// malformedError is a part of a response that is not as it must be. It shows how the part begins.
-type malformedError struct {
-	part, begin string
-}
-
-func malformed(part string, b []byte) error {
-	return &malformedError{part, string(b[:min(len(b), 32)])}
-}
-
-func (e *malformedError) Error() string { return fmt.Sprintf("malformed %s: %q", e.part, e.begin) }
+// malformed is a part of a response that is not as it must be. It is not shown: a peer may send back what it was sent,
+// credentials included.
+func malformed(part string) error { return errors.New("malformed " + part) }
 
 // headTimeoutError is a response whose head came too late.
 type headTimeoutError struct{}
@@ -44,18 +36,22 @@ func (headTimeoutError) Timeout() bool   { return true }
 func (headTimeoutError) Temporary() bool { return true }
 func (headTimeoutError) Unwrap() error   { return os.ErrDeadlineExceeded }
 
-// opRoundTrip is the Op of every Error.
-const opRoundTrip = "round trip"
+// What can fail.
+const (
+	opRoundTrip = "round trip"
+	opBody      = "response body"
+)
 
-// Error is a request that got no response. The cause is what Unwrap gives; where the request's context
+// Error is a request that got no response, or a body that ended too early. The cause is what Unwrap gives; where the request's context
 // ended, errors.Is(err, context.Canceled) or context.DeadlineExceeded holds.
 type Error struct {
-	Op  string // what failed: "round trip"
+	Op  string // what failed: "round trip" or "response body"
 	Err error
 
 	unprocessed, unanswered, invalid bool
 }
 
+// Error says what failed, and quotes nothing of what the peer said.
 func (e *Error) Error() string { return "HTTP/1.1 " + e.Op + ": " + e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -137,7 +137,7 @@ func TestErrorQuotesNothing(t *testing.T) {
 		"C27_transfer_encodings": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: hunter2", "unsupported transfer encoding"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := script(t, nil, func(p *peer) {
+			c := own.over(t, nil, func(p *peer) {
 				p.request()
 				p.send(test.says, "", "")
 			})

@@ -106,7 +106,7 @@ func (x *exchange) receive() (*message, error) {
 		x.trace.GotFirstResponseByte()
 	}
 	for {
-		head, err := in.head("HTTP/1.", limit)
+		head, err := in.head("HTTP/", limit)
 		if err != nil {
 			return nil, x.readFailed(err)
 		}

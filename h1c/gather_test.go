@@ -23,7 +23,7 @@ func TestReadsGather(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			near, far := stored()
 			held := &corked{Conn: far}
-			client, server := secure(t, &tls.Config{}, tlsuser.NewReadAhead(near, 2*size), held)
+			client, server := tlsUser(t, tlsuser.NewReadAhead(near, 2*size), held)
 			c := own.between(t, nil, client, server, func(p *peer) {
 				p.request()
 				held.on = true
@@ -35,7 +35,7 @@ func TestReadsGather(t *testing.T) {
 					p.send("0\r\n\r\n")
 				}
 				if name == "close" {
-					server.CloseWrite()
+					server.(*tls.Conn).CloseWrite()
 				}
 				held.flush()
 				io.Copy(io.Discard, p.br)

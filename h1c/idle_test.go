@@ -32,6 +32,15 @@ var kinds = []kind{
 	}},
 	{"tls", func(t testing.TB) (net.Conn, net.Conn) { return tlsOver(t, tls.VersionTLS13, plainConn) }},
 	{"tls_ahead", func(t testing.TB) (net.Conn, net.Conn) { return tlsOver(t, tls.VersionTLS13, ahead) }},
+	{"tlsuser", func(t testing.TB) (net.Conn, net.Conn) {
+		near, far := tcp(t)
+		return tlsUser(t, ahead(near), far)
+	}},
+	{"tlsuser_in_tlsuser", func(t testing.TB) (net.Conn, net.Conn) {
+		near, far := tcp(t)
+		near, far = tlsUser(t, ahead(near), far)
+		return tlsUser(t, near, far)
+	}},
 	{"tls12_ahead", func(t testing.TB) (net.Conn, net.Conn) { return tlsOver(t, tls.VersionTLS12, ahead) }},
 	{"tls_in_tls_ahead", func(t testing.TB) (net.Conn, net.Conn) {
 		near, far := tlsOver(t, tls.VersionTLS13, ahead)
@@ -52,6 +61,13 @@ func tlsOver(t testing.TB, version uint16, beneath func(net.Conn) net.Conn) (nea
 // secure does TLS over a connection.
 func secure(t testing.TB, server *tls.Config, near, far net.Conn) (*tls.Conn, *tls.Conn) {
 	t.Helper()
+	client := tls.Client(near, &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1)})
+	return client, shake(t, server, far, client.Handshake)
+}
+
+// shake does both sides of a handshake.
+func shake(t testing.TB, server *tls.Config, far net.Conn, near func() error) *tls.Conn {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -63,13 +79,22 @@ func secure(t testing.TB, server *tls.Config, near, far net.Conn) (*tls.Conn, *t
 	}
 	server.Certificates = []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}}
 	inside := tls.Server(far, server)
-	client := tls.Client(near, &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1)})
 	shaken := make(chan error, 1)
 	go func() { shaken <- inside.Handshake() }()
-	if err := errors.Join(client.Handshake(), <-shaken); err != nil {
+	if err := errors.Join(near(), <-shaken); err != nil {
 		t.Fatal(err)
 	}
-	return client, inside
+	return inside
+}
+
+// tlsUser does TLS as the product does it.
+func tlsUser(t testing.TB, near, far net.Conn) (client, server net.Conn) {
+	t.Helper()
+	server = shake(t, &tls.Config{}, far, func() (err error) {
+		client, err = tlsuser.Client(t.Context(), near, &tlsuser.Config{InsecureSkipVerify: true})
+		return err
+	})
+	return client, server
 }
 
 func eachKind(t *testing.T, f func(*testing.T, kind)) {

@@ -180,7 +180,7 @@ func (in *input) head(prefix string, limit int64) ([]byte, error) {
 	for seen := 0; ; {
 		b := in.bytes()
 		if n := min(len(b), len(prefix)); string(b[:n]) != prefix[:n] {
-			return nil, malformed("response", b)
+			return nil, malformed("HTTP response")
 		}
 		end, looked := headEnd(b, seen)
 		switch {

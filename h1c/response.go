@@ -3,7 +3,6 @@ package h1c
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/textproto"
 	"strconv"
@@ -54,25 +53,25 @@ func parseResponse(head []byte, method string) (*message, error) {
 func (m *message) parseStatusLine(line string) error {
 	version, status, ok := strings.Cut(line, " ")
 	if !ok {
-		return malformed("status line", []byte(line))
+		return malformed("HTTP response")
 	}
 	if m.ProtoMajor, m.ProtoMinor, ok = http.ParseHTTPVersion(version); !ok || m.ProtoMajor != 1 {
-		return malformed("HTTP version", []byte(line))
+		return malformed("HTTP version")
 	}
 	m.Proto = version
 	m.Status = strings.TrimLeft(status, " ")
 	code, _, _ := strings.Cut(m.Status, " ")
 	if len(code) != 3 {
-		return malformed("status code", []byte(code))
+		return malformed("HTTP status code")
 	}
 	for _, c := range []byte(code) {
 		if c < '0' || c > '9' {
-			return malformed("status code", []byte(code))
+			return malformed("HTTP status code")
 		}
 		m.StatusCode = 10*m.StatusCode + int(c-'0')
 	}
 	if m.StatusCode < 100 {
-		return malformed("status code", []byte(code))
+		return malformed("HTTP status code")
 	}
 	return nil
 }
@@ -89,21 +88,21 @@ func parseFields(text string) (http.Header, error) {
 			return h, nil
 		}
 		if isBlank(line[0]) {
-			return nil, malformed("field", []byte(line))
+			return nil, malformed("MIME header")
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, malformed("field", []byte(line))
+			return nil, malformed("MIME header")
 		}
 		if text = rest; text != "" && isBlank(text[0]) {
 			value, text = unfold(value, text)
 		}
 		if name, ok = fieldName(name); !ok {
-			return nil, malformed("field name", []byte(line))
+			return nil, malformed("MIME header: the name of a field")
 		}
 		value = trimBlanks(value)
 		if !httpguts.ValidHeaderFieldValue(value) {
-			return nil, malformed("value of field "+name, nil)
+			return nil, malformed("MIME header: the value of a field")
 		}
 		if had := h[name]; had != nil {
 			h[name] = append(had, value)
@@ -233,7 +232,7 @@ func (m *message) takeChunked() (bool, error) {
 		m.last = true
 		return false, nil
 	case len(codings) != 1 || !strings.EqualFold(codings[0], "chunked"):
-		return false, fmt.Errorf("unsupported transfer encoding: %.40q", codings)
+		return false, errors.New("unsupported transfer encoding")
 	}
 	return true, nil
 }
@@ -246,13 +245,13 @@ func (m *message) takeLength() (int64, error) {
 	}
 	for _, other := range lengths[1:] {
 		if other != lengths[0] {
-			return 0, fmt.Errorf("more than one length: %.40q", lengths)
+			return 0, errors.New("more than one Content-Length")
 		}
 	}
 	m.Header["Content-Length"] = lengths[:1]
 	n, err := strconv.ParseUint(lengths[0], 10, 63)
 	if err != nil {
-		return 0, malformed("Content-Length", []byte(lengths[0]))
+		return 0, malformed("Content-Length")
 	}
 	return int64(n), nil
 }

@@ -29,3 +29,6 @@ func (g *guarded) Read(p []byte) (int, error) {
 	}
 	return 0, cutError{}
 }
+
+// NetConn returns the conn beneath, for those who look for what it can do besides.
+func (g *guarded) NetConn() net.Conn { return g.Conn }
