@@ -104,7 +104,7 @@ type Transport struct {
 	// The most bytes to read of a response's head. Default: `10485760` (10 MiB)
 	MaxResponseHeaderSize int64 `json:"max_response_header_size,omitempty"`
 
-	// The size of the HTTP/1.1 write buffer in bytes. Default: `4096`
+	// The most bytes of a request's body to send in one write over HTTP/1.1, at least 512. Default: `32768` (32 KiB)
 	WriteBufferSize int `json:"write_buffer_size,omitempty"`
 
 	// Another name of `pull_bytes`, as the `http` transport has it. Not together with it.

@@ -1,6 +1,7 @@
 package h1c
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -79,7 +80,7 @@ func BenchmarkEngine(b *testing.B) {
 			near, far := secured(b, plainConn)
 			go serve(far, answer(size))
 			// The conn is TLS already, for which the Transport need not know.
-			t := &http.Transport{DisableCompression: true, Dial: func(string, string) (net.Conn, error) { return near, nil }}
+			t := &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil }}
 			defer t.CloseIdleConnections()
 			benchRoundTrips(b, size, t.RoundTrip)
 		})
@@ -116,7 +117,7 @@ func BenchmarkEngineAlone(b *testing.B) {
 		})
 		b.Run("net_http/"+sizeName(size), func(b *testing.B) {
 			near := newMemory(answer(size))
-			t := &http.Transport{DisableCompression: true, Dial: func(string, string) (net.Conn, error) { return near, nil }}
+			t := &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil }}
 			defer t.CloseIdleConnections()
 			benchRoundTrips(b, size, t.RoundTrip)
 		})

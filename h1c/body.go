@@ -39,9 +39,9 @@ func (b *body) Read(p []byte) (int, error) {
 	default:
 		n, err = b.x.c.in.read(p, len(p))
 	}
-	switch err {
-	case nil:
-	case io.EOF:
+	switch {
+	case err == nil:
+	case err == io.EOF:
 		b.err = io.EOF
 		b.x.finish()
 	default:
@@ -79,7 +79,7 @@ func (b *body) readChunks(p []byte) (n int, err error) {
 	}
 	trailer, here, err := b.chunks.trailer(n == 0)
 	if err != nil || !here {
-		return n, after(n, err)
+		return n, err
 	}
 	if b.res.Trailer == nil {
 		b.res.Trailer = trailer
@@ -91,7 +91,7 @@ func (b *body) readChunks(p []byte) (n int, err error) {
 
 // Close closes the connection unless the body was read to its end.
 func (b *body) Close() error {
-	b.x.abort(http.ErrBodyReadAfterClose)
+	_ = b.x.abort(http.ErrBodyReadAfterClose)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {

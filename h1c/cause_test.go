@@ -17,7 +17,7 @@ func (dying) Write(p []byte) (int, error)              { return len(p), nil }
 func (dying) ConnectionState() (s tls.ConnectionState) { return s }
 
 func TestCauseOfDeath(t *testing.T) {
-	make := func() *Conn {
+	open := func() *Conn {
 		near, far := net.Pipe()
 		t.Cleanup(func() { far.Close() })
 		c, err := New(dying{near}, nil)
@@ -34,7 +34,7 @@ func TestCauseOfDeath(t *testing.T) {
 		}
 	}
 	t.Run("of_a_request", func(t *testing.T) {
-		c := make()
+		c := open()
 		reserve(t, c)
 		_, err := c.RoundTrip(get(t, "/"))
 		if !errors.Is(err, errAlert) {
@@ -43,7 +43,7 @@ func TestCauseOfDeath(t *testing.T) {
 		check(t, c.Err())
 	})
 	t.Run("while_idle", func(t *testing.T) {
-		c := make()
+		c := open()
 		reserve(t, c)
 		c.Release()
 		if c.Reserve() {

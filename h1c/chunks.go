@@ -1,6 +1,7 @@
 package h1c
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -38,35 +39,27 @@ func (c *chunks) read(p []byte) (int, error) {
 			m, err := c.in.take(p[n:n+int(min(uint64(len(p)-n), c.left))], wait)
 			n, c.left = n+m, c.left-uint64(m)
 			if m == 0 {
-				return n, after(n, unexpected(err))
+				return n, unexpected(err)
 			}
 		case c.inside:
 			line, err := c.in.line(len("\r\n"), wait)
-			if err == errLineTooLong || err == nil && line != nil && string(line) != "\r\n" {
-				err = errChunkEnd
-			}
-			if line == nil || err != nil {
-				return n, after(n, err)
+			switch {
+			case errors.Is(err, errLineTooLong), line != nil && string(line) != "\r\n":
+				return n, errChunkEnd
+			case line == nil:
+				return n, err
 			}
 			c.inside = false
 		default:
 			line, err := c.in.line(maxChunkLine, wait)
 			if line == nil {
-				return n, after(n, err)
+				return n, err
 			}
 			if err := c.begin(line); err != nil {
 				return n, err
 			}
 		}
 	}
-}
-
-// after is the error of a read that has n bytes for its caller: those come first, and the conn's error comes again.
-func after(n int, err error) error {
-	if n > 0 && err != errChunkEnd && err != errLineTooLong {
-		return nil
-	}
-	return err
 }
 
 // begin starts the chunk whose size line is given. Extensions are dropped.

@@ -17,11 +17,10 @@ type Config struct {
 	// MaxResponseHeader is the most bytes a response's head may have, the unseen interim ones before it included.
 	// 0: 10 MiB.
 	MaxResponseHeader int64
-	// ReadBuffer is the size in bytes of the buffer that a response's head is read into; reads of its body that are as large
-	// go past it. It is rounded up to a power of two. 0: 4 KiB.
+	// ReadBuffer is the size in bytes of the buffer that a response's head is read into, at least 64; reads of its body that
+	// are as large go past it. 0: 4 KiB.
 	ReadBuffer int
-	// WriteBuffer is the most bytes of a request's body that are sent in one write, rounded in the same way; at least 4 KiB.
-	// 0: 32 KiB.
+	// WriteBuffer is the most bytes of a request's body that are sent in one write, at least 512. 0: 32 KiB.
 	WriteBuffer int
 	// ResponseHeaderTimeout bounds the wait for a response's head once the request is fully written. 0: none.
 	ResponseHeaderTimeout time.Duration
@@ -52,7 +51,7 @@ func (c *Config) writeBuffer() int {
 	if c.WriteBuffer <= 0 {
 		return 32 << 10
 	}
-	return max(c.WriteBuffer, 4<<10)
+	return max(c.WriteBuffer, 512)
 }
 
 // Conn is one HTTP/1.1 connection: one request at a time. All methods may be called concurrently. It has no goroutine

@@ -12,6 +12,15 @@
 //		...
 //	}
 //
+// A Conn has no goroutine of its own. RoundTrip writes the request and reads the response's head on the goroutine that
+// calls it, and reads of the body go to the conn: a hand-over between goroutines costs more than all the rest of a small
+// request. Only a request body that may block is read on another goroutine, so that an answer is seen while it blocks.
+// What an idle connection's peer did is found out by the next Reserve, which looks at the socket.
+//
+// Reads of a body fill the caller's slice with what is in memory and wait for its first byte only. That needs a conn, or one
+// beneath crypto/tls that is reached by NetConn methods, with two methods: Gather(bool), which makes a Read that has
+// nothing in memory fail with an error whose Temporary() is true, and Fill() error, which reads once.
+//
 // A request is sent once: there is no retry, no redirect, no cookie jar, no decoding and no added header
 // field. An *Error says what is provable about a request that failed, so that a pool can decide. Interim
 // responses reach an httptrace.ClientTrace; "101 Switching Protocols" gives a body that can be written to.

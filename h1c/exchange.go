@@ -2,6 +2,7 @@ package h1c
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -183,7 +184,7 @@ func (x *exchange) fail(err error) {
 		x.cause = err
 	}
 	x.c.mu.Unlock()
-	x.c.closeFor(err)
+	_ = x.c.closeFor(err)
 }
 
 // abort ends the exchange, and the connection with it, unless it is over. It gives the reason, of which err is one.
@@ -205,7 +206,7 @@ func (x *exchange) abort(err error) error {
 	if cerr := x.req.Context().Err(); cerr != nil {
 		err = cerr
 	}
-	c.closeFor(err)
+	_ = c.closeFor(err)
 	if x.up != nil {
 		x.up.let(false)
 		x.up.close()
@@ -252,8 +253,8 @@ func (x *exchange) lingered() {
 // uploaded takes note of how the request's body went.
 func (x *exchange) uploaded(err error) {
 	c := x.c
-	_, write := err.(*writeError)
-	kept := err == errNotSent
+	_, write := errors.AsType[*writeError](err)
+	kept := errors.Is(err, errNotSent)
 	wroteRequest(x.trace, err)
 	if err == nil && c.cfg.ResponseHeaderTimeout > 0 {
 		c.wire.awaitHead(c.cfg.ResponseHeaderTimeout)

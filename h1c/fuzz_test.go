@@ -17,12 +17,11 @@ import (
 
 // canned is a conn whose peer answers the first write by data, in pieces, and closes.
 type canned struct {
-	data    []byte
-	piece   int
-	asked   chan struct{} // closed by the first write
-	closed  chan struct{}
-	written bytes.Buffer
-	did     bool
+	data   []byte
+	piece  int
+	asked  chan struct{} // closed by the first write
+	closed chan struct{}
+	did    bool
 }
 
 func (c *canned) Read(p []byte) (int, error) {

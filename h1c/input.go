@@ -48,7 +48,7 @@ func (in *input) fill(wait bool) (int, error) {
 	switch {
 	case in.buf == nil:
 		in.lent = takeBuffer(in.size)
-		in.buf = *in.lent
+		in.buf = (*in.lent)[:in.size]
 	case in.start == in.end:
 		in.start, in.end = 0, 0
 	case in.end == len(in.buf) && in.start > 0:

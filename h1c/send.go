@@ -106,7 +106,7 @@ var (
 // atHand is the number of bytes of a body that never blocks, as it is in memory.
 func atHand(body io.Reader) (n int, ok bool) {
 	if t := reflect.TypeOf(body); t == noCloser || t == noCloserTo {
-		body, _ = reflect.ValueOf(body).Field(0).Interface().(io.Reader)
+		body, _ = reflect.TypeAssert[io.Reader](reflect.ValueOf(body).Field(0))
 	}
 	switch body := body.(type) {
 	case *bytes.Reader:

@@ -43,8 +43,9 @@ type upload struct {
 // run sends the body and tells the exchange how it went.
 func (u *upload) run() {
 	defer close(u.ended)
-	buf := takeBuffer(u.x.c.cfg.writeBuffer())
-	err := u.send(*buf)
+	size := u.x.c.cfg.writeBuffer()
+	buf := takeBuffer(size)
+	err := u.send((*buf)[:size:size])
 	giveBuffer(buf)
 	u.close()
 	u.x.uploaded(err)

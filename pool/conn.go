@@ -19,7 +19,8 @@ type Conn interface {
 	// RoundTrip sends a request in a slot that Reserve took. The slot is free again when the
 	// response's body was read to its end or closed. On error it closes the request's body.
 	RoundTrip(*http.Request) (*http.Response, error)
-	// Reserve takes the slot of one request, and reports whether there was one. It does not block.
+	// Reserve takes the slot of one request, and reports whether there was one. It does not block, and may find out that
+	// the connection is dead.
 	Reserve() bool
 	// Release gives back a slot that was not used.
 	Release()
@@ -29,8 +30,8 @@ type Conn interface {
 	InFlight() int
 	// Err is non-nil once the connection is not usable for new requests.
 	Err() error
-	// Notify sets what is called after a slot became free or the connection died, with no lock held. If it is dead
-	// already, f is called as well.
+	// Notify sets what is called after a slot became free or the connection turned out to be dead, with no lock held. If it
+	// is dead already, f is called as well. A connection that idles need not notice that its peer has closed it.
 	Notify(f func())
 	// Close closes the connection with all that is in flight on it, without waiting.
 	Close() error

@@ -138,6 +138,10 @@ func TestP06EngineDeadIdleConnection(t *testing.T) {
 		for range 10 {
 			s.text(t, "GET", "/", "")
 			s.server.CloseClientConnections() // seen by the connection before, during or after the next request
+			if s.engine.proto == 1 {          // before it: what is not safe to repeat is not lost either
+				s.text(t, "POST", "/", "data")
+				s.server.CloseClientConnections()
+			}
 		}
 	})
 }

@@ -11,7 +11,7 @@ type Pool struct {
 	opt     Options
 	waiting atomic.Int32 // waiters in all queues; added to before a waiter looks for a slot
 
-	mu     sync.Mutex // guards all that follows, and every identity, host and entry; never held during I/O
+	mu     sync.Mutex // guards all that follows, and every identity, host and entry; never held while I/O is waited for
 	closed bool
 	seq    uint64 // of the newest entry
 	ids    map[Identity]*identity

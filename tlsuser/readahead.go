@@ -11,13 +11,13 @@ import (
 )
 
 // errNothingHere is a Read that would have to wait.
-var errNothingHere net.Error = nothingHere{}
+var errNothingHere net.Error = nothingHereError{}
 
-type nothingHere struct{}
+type nothingHereError struct{}
 
-func (nothingHere) Error() string   { return "nothing is buffered" }
-func (nothingHere) Timeout() bool   { return false }
-func (nothingHere) Temporary() bool { return true }
+func (nothingHereError) Error() string   { return "nothing is buffered" }
+func (nothingHereError) Timeout() bool   { return false }
+func (nothingHereError) Temporary() bool { return true }
 
 // DefaultReadAhead is the size of a ReadAhead that is given none.
 const DefaultReadAhead = 64 << 10
