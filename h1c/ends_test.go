@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +17,8 @@ func TestUntilClose(t *testing.T) {
 		"1.0":        "HTTP/1.0 200 OK\r\n\r\n",
 	} {
 		t.Run("B29_"+name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := pipe(t, &Config{ReadTimeout: time.Minute, ResponseHeaderTimeout: time.Minute}, func(p *peer) {
+			eachInTime(t, func(t *testing.T, e engine) {
+				c := e.pipe(t, &Config{ReadTimeout: time.Minute, ResponseHeaderTimeout: time.Minute}, func(p *peer) {
 					p.request()
 					p.send(head + "hello")
 					time.Sleep(time.Second)
@@ -58,7 +57,7 @@ func TestShortBodies(t *testing.T) {
 		"chunk_last":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
 	} {
 		t.Run("B26_"+name, func(t *testing.T) {
-			c := script(t, nil, func(p *peer) { p.request(); p.send(answer) })
+			c := own.over(t, nil, func(p *peer) { p.request(); p.send(answer) })
 			reserve(t, c)
 			res, err := c.RoundTrip(get(t, "/"))
 			if err != nil {
@@ -86,17 +85,16 @@ func TestShortWrite(t *testing.T) {
 	const size = 38 << 10
 	for name, length := range map[string]int64{"length": size, "chunked": -1} {
 		t.Run("B25_"+name, func(t *testing.T) {
-			near, far := net.Pipe()
-			c := run(t, &Config{WriteBuffer: 32 << 10}, shortConn{near}, far, func(p *peer) {
-				io.Copy(io.Discard, p.br)
+			each(t, func(t *testing.T, e engine) {
+				near, far := net.Pipe()
+				c := e.between(t, &Config{WriteBuffer: 32 << 10}, shortConn{near}, far, func(p *peer) {
+					io.Copy(io.Discard, p.br)
+				})
+				reserve(t, c)
+				if res, err := c.RoundTrip(post(t, io.LimitReader(zeros{}, size), length)); !errors.Is(err, io.ErrShortWrite) {
+					t.Errorf("%v, %v", res, err)
+				}
 			})
-			reserve(t, c)
-			req := get(t, "/")
-			req.Method, req.ContentLength = http.MethodPost, length
-			req.Body = io.NopCloser(io.LimitReader(zeros{}, size))
-			if res, err := c.RoundTrip(req); !errors.Is(err, io.ErrShortWrite) {
-				t.Errorf("%v, %v", res, err)
-			}
 		})
 	}
 }

@@ -3,6 +3,7 @@ package h1c
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -274,7 +275,7 @@ func (x *exchange) uploaded(err error) {
 		return
 	case err == nil:
 		c.mu.Unlock()
-	case answered || !write && !kept || isTimeout(err):
+	case answered || !write && !kept || isTimeout(err) || errors.Is(err, io.ErrShortWrite):
 		c.mu.Unlock()
 		x.fail(err)
 	default:

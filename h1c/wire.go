@@ -3,6 +3,7 @@ package h1c
 import (
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -124,6 +125,9 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	n, err := w.Conn.Write(p)
 	w.written.Add(int64(n))
+	if n < len(p) && err == nil {
+		err = io.ErrShortWrite
+	}
 	switch {
 	case err == nil && w.readTimeout > 0:
 		w.locked((*wire).armRead)
