@@ -308,3 +308,36 @@ func TestHeadBeforeUploadEnds(t *testing.T) {
 		}
 	})
 }
+
+// A peer can answer only once the body of a declared length was read to its end: whoever lent it may look at it then.
+func TestEndIsReadBeforeTheLastByteIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended, answered bool
+		c := own.pipe(t, nil, func(p *peer) {
+			p.request()
+			io.ReadFull(p.br, make([]byte, len("data")))
+			answered = true
+			p.send("HTTP/1.1 204 No Content\r\n\r\n")
+			io.Copy(io.Discard, p.br)
+		})
+		body, w := io.Pipe()
+		go func() {
+			io.WriteString(w, "data")
+			synctest.Wait()
+			if answered {
+				t.Error("the body was sent before its end was known")
+			}
+			ended = true
+			w.Close()
+		}()
+		reserve(t, c)
+		res, err := c.RoundTrip(post(t, body, int64(len("data"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if !ended {
+			t.Error("answered before the body's end")
+		}
+	})
+}

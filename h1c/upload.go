@@ -32,7 +32,8 @@ type upload struct {
 	proceed chan bool     // whether to send; nil: at once
 	ended   chan struct{} // closed at the end
 
-	first    int // bytes that sniffing has read
+	beyond   [1]byte // for what should not come behind a declared length
+	first    int     // bytes that sniffing has read
 	firstErr error
 
 	mu      sync.Mutex // guards the following
@@ -71,6 +72,9 @@ func (u *upload) send(buf []byte) error {
 		if u.first, u.firstErr = 0, nil; n == 0 && err == nil {
 			n, err = u.read(room)
 		}
+		if err == nil && n > 0 && int64(n) == u.left {
+			err = u.expectEnd()
+		}
 		last := err == io.EOF
 		if err != nil && !last {
 			return err
@@ -89,9 +93,6 @@ func (u *upload) send(buf []byte) error {
 		}
 		if last {
 			return nil
-		}
-		if u.left == 0 {
-			return u.expectEnd(buf)
 		}
 	}
 }
@@ -155,15 +156,14 @@ func (u *upload) frame(buf []byte, begin, n int, last bool) ([]byte, error) {
 	return out, nil
 }
 
-// expectEnd waits for the end of a body of which the declared length was sent.
-func (u *upload) expectEnd(buf []byte) error {
+// expectEnd waits for the end of a body of which all but the last piece was sent, and gives io.EOF. Whoever lent the body may
+// look at it once the peer has answered: by then no Read of it should be under way.
+func (u *upload) expectEnd() error {
 	for {
-		n, err := u.read(buf)
+		n, err := u.read(u.beyond[:])
 		switch {
 		case n > 0:
 			return u.wrongLength(int64(n))
-		case err == io.EOF:
-			return nil
 		case err != nil:
 			return err
 		}
