@@ -224,6 +224,9 @@ func (x *exchange) finish() {
 	in := &c.in
 	clean := !x.last && in.buffered() == 0 && !in.unwanted && (in.err == nil)
 	in.release()
+	if x.up != nil {
+		x.up.settle()
+	}
 	c.mu.Lock()
 	switch {
 	case x.over:

@@ -8,6 +8,7 @@ import (
 	"net/http/httptrace"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,6 +31,7 @@ type upload struct {
 
 	sniffed chan struct{} // closed when the first bytes are there; nil: nobody waits for them
 	proceed chan bool     // whether to send; nil: at once
+	ending  atomic.Bool   // the last piece is on its way
 	ended   chan struct{} // closed at the end
 
 	beyond   [1]byte // for what should not come behind a declared length
@@ -83,6 +85,7 @@ func (u *upload) send(buf []byte) error {
 		if err != nil {
 			return err
 		}
+		u.ending.Store(last)
 		if len(out) > 0 {
 			if _, err := u.x.c.wire.Write(out); err != nil {
 				return &writeError{err}
@@ -94,6 +97,17 @@ func (u *upload) send(buf []byte) error {
 		if last {
 			return nil
 		}
+	}
+}
+
+// settle waits for an upload of which the peer has seen the end, so that its slot is free with the response's end.
+func (u *upload) settle() {
+	if !u.ending.Load() {
+		return
+	}
+	select {
+	case <-u.ended:
+	case <-time.After(uploadGrace):
 	}
 }
 
