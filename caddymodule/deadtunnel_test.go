@@ -31,6 +31,9 @@ func TestDeadTunnel(t *testing.T) {
 				o.answered("GET", "")
 				o.opened("http", 2)
 			})
+			if end == "close" && wireProto(protocol) == "HTTP/1.1" {
+				continue // nobody waits for that: see TestDeadBeforeUse
+			}
 			t.Run("P06_unwritten_post_is_sent_after_"+end+"_"+protocol, func(t *testing.T) {
 				o := startScripted(t, "http", protocol, "", first+end, fresh("POST", "data"))
 				o.answered("GET", "")

@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// TestP06DeadBeforeUse has the origin close idle connections. A request that is not safe to repeat goes over another one
+// TestDeadBeforeUse has the origin close idle connections. A request that is not safe to repeat goes over another one
 // and is sent once, through TLS and proxies' TLS: the end of the connection is seen before it is used.
-func TestP06DeadBeforeUse(t *testing.T) {
+func TestDeadBeforeUse(t *testing.T) {
 	b := newBed(t)
 	for _, way := range []string{"direct", "http", "https", "socks5"} {
 		for _, protocol := range []string{"h1", "h1-cleartext"} {
-			t.Run(way+"_"+protocol, func(t *testing.T) {
+			t.Run("P06_dead_before_use_"+way+"_"+protocol, func(t *testing.T) {
 				tr := b.transport(way, protocol)
 				provision(t, tr)
 				dialed := make(chan *net.TCPConn, 8)
