@@ -25,9 +25,10 @@ type decoded struct {
 	onError func(error)
 }
 
-func newDecoded(res *http.Response, codings []Coding, limit int64) *decoded {
+// newDecoded undoes the codings of body, which has the bytes of res.Body.
+func newDecoded(res *http.Response, body io.Reader, codings []Coding, limit int64) *decoded {
 	b := &decoded{body: res.Body, res: res}
-	b.source = newMeter(res.Body, limit, true)
+	b.source = newMeter(body, limit, true)
 	in := &b.source
 	for i, c := range slices.Backward(codings) {
 		s := &stage{coding: c, in: in, outermost: in == &b.source}
@@ -40,23 +41,26 @@ func newDecoded(res *http.Response, codings []Coding, limit int64) *decoded {
 	return b
 }
 
-// begin decodes the first bytes, which Read will give. It returns the error that comes with or before them.
-func (b *decoded) begin() error {
-	buf := make([]byte, beginBytes)
-	for {
-		n, _, err := b.read(buf)
-		if err != nil && err != io.EOF {
-			return err
+// begin decodes the first bytes, which Read will give: at least and at most so many, unless the body has less, and reports
+// whether it has. It returns the error that comes with or before them.
+func (b *decoded) begin(least, most int) (all bool, err error) {
+	var buf []byte
+	for len(buf) < least {
+		if len(buf) == cap(buf) {
+			buf = slices.Grow(buf, max(beginBytes, len(buf)))
 		}
-		if n > 0 || err == io.EOF {
-			b.begun = buf[:n]
-			return nil
+		n, _, err := b.read(buf[len(buf):min(cap(buf), most)])
+		buf = buf[:len(buf)+n]
+		if all = err == io.EOF; all {
+			break
+		}
+		if err != nil {
+			return false, err
 		}
 	}
+	b.begun = buf
+	return all, nil
 }
-
-// beginBytes is the most bytes that begin decodes.
-const beginBytes = 512
 
 func (b *decoded) Read(p []byte) (int, error) {
 	n, failed, err := b.read(p)

@@ -1,7 +1,9 @@
 package body
 
 import (
+	"io"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -52,7 +54,8 @@ func (g *Guard) Request(h http.Header) bool {
 // sent or as it was before Request: both say the same. After an error res is as it was, and closing it is the
 // caller's. A declared length over the cap is such an error, a *TooLargeError, and nothing was read then. Where a body of
 // declared length is decoded, Response waits for its first bytes, so that their errors are found while another answer
-// can be given; of other bodies, event streams and gRPC nothing is read. Without an error, closing res.Body, also while a Read is under
+// can be given; one that is small and has come with its head is decoded as a whole, and keeps a length. Of other bodies,
+// event streams and gRPC nothing is read. Without an error, closing res.Body, also while a Read is under
 // way, closes the body beneath.
 //
 // The new body's Read returns what is there instead of filling the buffer. Its errors are sticky: *TooLargeError,
@@ -80,19 +83,38 @@ func (g *Guard) Response(req *http.Request, res *http.Response) error {
 	empty := res.Body == nil || res.Body == http.NoBody || res.ContentLength == 0
 	switch {
 	case codings != nil && !empty:
-		b := newDecoded(res, codings, limit)
-		if res.ContentLength > 0 && !endless(res.Header) {
-			if err := b.begin(); err != nil {
-				return err
-			}
-		}
-		b.onError = g.OnError
-		res.Body = b
+		return g.decode(res, codings, limit)
 	case !empty && (limit >= 0 || g.OnError != nil):
 		res.Body = newPassed(res.Body, limit, g.OnError)
 	}
 	if codings != nil {
 		editHeader(res)
+	}
+	return nil
+}
+
+// decode puts a body that is not empty behind its decoders.
+func (g *Guard) decode(res *http.Response, codings []Coding, limit int64) error {
+	var in io.Reader = res.Body
+	least, most := 0, 0
+	if res.ContentLength > 0 && !endless(res.Header) {
+		small := takeSmall(res)
+		in, least, most = small, 1, beginBytes
+		if small.whole() {
+			least, most = smallDecoded, smallDecoded
+		}
+	}
+	b := newDecoded(res, in, codings, limit)
+	all, err := b.begin(least, most)
+	if err != nil {
+		return err
+	}
+	b.onError = g.OnError
+	res.Body = b
+	editHeader(res)
+	if all {
+		res.ContentLength = int64(len(b.begun))
+		res.Header.Set("Content-Length", strconv.Itoa(len(b.begun)))
 	}
 	return nil
 }
