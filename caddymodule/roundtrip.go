@@ -36,6 +36,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, t.failed(req, toError(req.Context(), n.addr, err))
 	}
 	res.Request = req
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		res.Body = upgraded(req, n, res.Body)
+	}
 	if err := guard.Response(req, res); err != nil {
 		return t.refuseBody(req, n, res, err)
 	}

@@ -2,6 +2,7 @@ package h1c
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"sync"
 )
@@ -52,6 +53,47 @@ func (u *Upgraded) Read(p []byte) (int, error) {
 		u.behind = nil
 	}
 	return n, nil
+}
+
+// WriteTo writes all that comes to w, first what was buffered. The conn's own WriteTo does it, if it has one: so the kernel may
+// copy by itself between two TCP conns.
+func (u *Upgraded) WriteTo(w io.Writer) (int64, error) {
+	u.mu.Lock()
+	behind := u.behind
+	u.behind = nil
+	u.mu.Unlock()
+	var n int64
+	if len(behind) > 0 {
+		m, err := w.Write(behind)
+		if n = int64(m); err != nil {
+			return n, err
+		}
+	}
+	var src io.Reader = u.c.wire.Conn
+	if _, ok := src.(io.WriterTo); !ok {
+		src = struct{ io.Reader }{u.c.wire}
+	}
+	m, err := io.Copy(w, src)
+	if err != nil && u.c.wire.isClosed() {
+		err = net.ErrClosed
+	}
+	return n + m, err
+}
+
+// ReadFrom writes all that src gives, as Write does. The conn's own ReadFrom does it, if it has one.
+func (u *Upgraded) ReadFrom(src io.Reader) (int64, error) {
+	if u.up != nil {
+		<-u.up.ended
+	}
+	var dst io.Writer = u.c.wire.Conn
+	if _, ok := dst.(io.ReaderFrom); !ok {
+		dst = struct{ io.Writer }{u.c.wire}
+	}
+	n, err := io.Copy(dst, src)
+	if err != nil && u.c.wire.isClosed() {
+		err = net.ErrClosed
+	}
+	return n, err
 }
 
 // Write writes to the connection, after the request's body if that is still on its way.

@@ -65,6 +65,11 @@ type upgraded struct {
 	u *usage
 }
 
+// WriteTo and ReadFrom are those of the connection, which may have a shorter way than through a buffer.
+func (b *upgraded) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, b.ReadWriteCloser) }
+
+func (b *upgraded) ReadFrom(r io.Reader) (int64, error) { return io.Copy(b.ReadWriteCloser, r) }
+
 // CloseWrite closes the writing side, if the connection can.
 func (b *upgraded) CloseWrite() error {
 	if cw, ok := b.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
