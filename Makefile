@@ -3,6 +3,8 @@
 GO        ?= go
 TESTFLAGS ?=
 FUZZTIME  ?= 30s
+PART      ?=
+CELLS     ?=
 
 # Programs of the tests with real peers, and the Debian packages that have them (see testbed/peers).
 PEERS    = squid tinyproxy danted microsocks nghttpx nginx curl
@@ -16,7 +18,7 @@ TARGETS      = linux/386 linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64
 FIND_MISSING = PATH="$$PATH:/usr/sbin:/usr/local/sbin:/sbin"; missing=; \
 	for p in $(PEERS); do command -v $$p >/dev/null || missing="$$missing $$p"; done
 
-.PHONY: help build demo test peers lint cross cases undo bodies fuzz clean
+.PHONY: help build demo test peers lint cross cases undo bodies bench bench-full fuzz clean
 
 help:
 	@echo 'make build   bin/caddy: Caddy with the tunnel transport'
@@ -28,6 +30,8 @@ help:
 	@echo 'make cases   the tests of docs/cases.md, one by one'
 	@echo 'make undo    undo the fixes of those cases in turn, and see their tests fail'
 	@echo 'make bodies  bodies of 256 MiB, and the memory they take'
+	@echo 'make bench   what a request costs, in some minutes; PART=ladder for one part (docs/costs.md)'
+	@echo 'make bench-full  all of it, in hours'
 	@echo 'make fuzz    every fuzz target for FUZZTIME (default 30s)'
 	@echo 'make clean   remove bin and .cache'
 
@@ -96,6 +100,15 @@ undo:
 
 bodies:
 	TUNNEL_BODIES=1 $(GO) test -count=1 -timeout 30m -v -run '^TestBodies256MiB$$' ./caddymodule/...
+
+# The results name the commit, which not every environment has the go command stamp by itself.
+RUN_BENCH = $(GO) build -buildvcs=auto -o bin/bench ./cmd/bench && bin/bench -part '$(PART)' -cells '$(CELLS)'
+
+bench: build
+	$(RUN_BENCH)
+
+bench-full: build
+	$(RUN_BENCH) -full
 
 fuzz:
 	@grep -r --include='*_test.go' '^func Fuzz' . | sed 's|/[^/]*:func \(Fuzz[A-Za-z0-9_]*\).*| \1|' | \

@@ -56,13 +56,15 @@ var imports = map[string][]edge{
 		{"golang.org/x/net/http", "rules of header values, and of the environment's proxies"},
 	}, rooms...),
 	"bench": append([]edge{
-		{"", "measures the whole"}, {"caddymodule", "measures the whole"}, peers, caddy, wire, inflate, brotli,
+		peers, {"testbed/peers", "nginx as an origin"},
+		inflate, brotli, // the decoders alone, beside body
 	}, rooms...),
 
 	"testbed/peers":  {},
 	"testbed/leak":   {},
 	"testbed/script": {wire},
 	"cmd":            {{"", "the module"}, caddy},
+	"cmd/bench":      {{"bench", "what it runs"}},
 }
 
 // testImports is what test files may import besides: their own package is always allowed.

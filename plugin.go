@@ -11,8 +11,8 @@
 //   - h1c, h2c: one HTTP/1.1, one HTTP/2 client connection over a given net.Conn
 //   - body: response bodies: decoding and caps
 //
-// Beside them stand testbed (origins and proxies in process, good and misbehaving, which the demo and the tests share)
-// and cmd/caddy.
+// Beside them stand testbed (origins and proxies in process, good and misbehaving, which the demo, the tests and the benches
+// share), bench (what a request costs) and cmd/caddy.
 package caddytunnel
 
 import (
