@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
@@ -71,42 +70,11 @@ func guarded(guard *body.Guard) func(context.Context, *path, page) fetcher {
 	}
 }
 
-// inTurns takes samples of each, every second round in reverse, after one fetch of each to open its connection.
-func inTurns(ctx context.Context, counted *ioCounts, rounds int, long time.Duration, fetchers ...fetcher) (costs [][]cost, err error) {
-	defer func() {
-		for _, f := range fetchers {
-			err = errors.Join(err, f.close())
-		}
-	}()
-	for _, f := range fetchers {
-		if err := f.fetch(); err != nil {
-			return nil, err
-		}
-	}
-	costs = make([][]cost, len(fetchers))
-	for round := range rounds {
-		for i := range fetchers {
-			if round%2 == 1 {
-				i = len(fetchers) - 1 - i
-			}
-			c, err := sample(fetchers[i], counted, long)
-			if err != nil {
-				return nil, err
-			}
-			costs[i] = append(costs[i], c)
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-	}
-	return costs, nil
-}
-
 // compareCaps measures the same page without a cap, under one that it does not reach, and under the same once more.
 func compareCaps(ctx context.Context, r *Report, p *path, plan capPlan) error {
 	off, on := &body.Guard{}, &body.Guard{MaxBytes: 2 * plan.size}
 	want := page{size: plan.size}
-	costs, err := inTurns(ctx, &p.io, plan.rounds, plan.sample,
+	costs, err := alternate(ctx, plan.rounds, plan.sample,
 		guarded(off)(ctx, p, want), guarded(on)(ctx, p, want), guarded(on)(ctx, p, want))
 	if err != nil {
 		return err
@@ -150,7 +118,7 @@ func compareDecoding(ctx context.Context, r *Report, p *path, plan capPlan, codi
 		return nil, err
 	}
 	through := guarded(&body.Guard{MaxBytes: 2 * plan.size, Decode: []body.Coding{body.Coding(coding)}})
-	costs, err := inTurns(ctx, &p.io, plan.rounds, plan.sample, through(ctx, p, want), raw, alone, through(ctx, p, want))
+	costs, err := alternate(ctx, plan.rounds, plan.sample, through(ctx, p, want), raw, alone, through(ctx, p, want))
 	if err != nil {
 		return nil, err
 	}

@@ -32,25 +32,29 @@ func runMemory(ctx context.Context, r *Report, o *Options) error {
 			r.problem("%v", err)
 			continue
 		}
-		for _, size := range plan.sizes {
-			costs := make([][]idleCost, len(arms))
-			for round := range plan.rounds {
-				for turn, arm := range arms {
-					if round%2 == 1 {
-						turn = len(arms) - 1 - turn
-						arm = arms[turn]
-					}
-					o.progress("memory: %d tunnels, %s, %s", tunnels, sizeName(size), arm.name)
-					c, err := measureIdle(ctx, o, arm.transport, tunnels, size)
-					if err != nil {
-						return fmt.Errorf("%d tunnels, %s, %s: %w", tunnels, sizeName(size), arm.name, err)
-					}
-					costs[turn] = append(costs[turn], c)
+		costs := make([][][]idleCost, len(plan.sizes)) // by size and arm
+		for i := range costs {
+			costs[i] = make([][]idleCost, len(arms))
+		}
+		for round := range plan.rounds {
+			for turn := range arms {
+				if round%2 == 1 {
+					turn = len(arms) - 1 - turn
+				}
+				o.progress("memory: %d tunnels, %s", tunnels, arms[turn].name)
+				bySize, err := measureIdle(ctx, o, arms[turn].transport, tunnels, plan.sizes)
+				if err != nil {
+					return fmt.Errorf("%d tunnels, %s: %w", tunnels, arms[turn].name, err)
+				}
+				for i, c := range bySize {
+					costs[i][turn] = append(costs[i][turn], c)
 				}
 			}
-			t.add(idleRow(tunnels, size, costs)...)
-			for i := range arms {
-				columns[i] = append(columns[i], each(costs[i], idleCost.both)...)
+		}
+		for i, size := range plan.sizes {
+			t.add(idleRow(tunnels, size, costs[i])...)
+			for arm := range arms {
+				columns[arm] = append(columns[arm], each(costs[i][arm], idleCost.both)...)
 			}
 		}
 	}
@@ -75,11 +79,12 @@ func idleRow(tunnels int, size int64, costs [][]idleCost) []Cell {
 	return append(row, ratio(ratios(tunnel, http)), ratio(ratios(again, http)))
 }
 
-// measureIdle opens tunnels in a new Caddy process, all at once, lets them idle and asks what the process holds.
-func measureIdle(ctx context.Context, o *Options, transport string, tunnels int, size int64) (c idleCost, err error) {
+// measureIdle opens tunnels in a new Caddy process and lets a body of each size, ascending, through all of them at once. After
+// each it lets them idle and asks what the process holds.
+func measureIdle(ctx context.Context, o *Options, transport string, tunnels int, sizes []int64) (costs []idleCost, err error) {
 	p, err := startPeers(ctx, o.Peers)
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.stop()) }()
 	at := site{origin: named(p.TLS), proto: "1.1"}
@@ -87,10 +92,10 @@ func measureIdle(ctx context.Context, o *Options, transport string, tunnels int,
 		transport: transport, proxy: p.Connect, ca: p.CA, idle: 2 * tunnels, flush: true, sites: []site{at},
 	})
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, caddy.stop()) }()
-	idle := func(n int) (heap, stacks int64, err error) {
+	idle := func(n int, size int64) (heap, stacks int64, err error) {
 		l := load{addr: caddy.sites[at], path: fmt.Sprintf("/hold/%d", size), size: size, clients: n}
 		if err := l.hold(ctx, p); err != nil {
 			return 0, 0, err
@@ -105,16 +110,19 @@ func measureIdle(ctx context.Context, o *Options, transport string, tunnels int,
 		}
 		return heap, stacks, err
 	}
-	heap1, stacks1, err := idle(1)
+	heap1, stacks1, err := idle(1, sizes[0])
 	if err != nil {
-		return c, err
+		return nil, err
 	}
-	heap, stacks, err := idle(tunnels)
-	if err != nil {
-		return c, err
+	for _, size := range sizes {
+		heap, stacks, err := idle(tunnels, size)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", sizeName(size), err)
+		}
+		more := float64(tunnels - 1)
+		costs = append(costs, idleCost{float64(heap-heap1) / more, float64(stacks-stacks1) / more})
 	}
-	more := float64(tunnels - 1)
-	return idleCost{float64(heap-heap1) / more, float64(stacks-stacks1) / more}, nil
+	return costs, nil
 }
 
 // hold has all clients get the same page but for its last byte, then the last byte of all, and go.

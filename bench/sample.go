@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"context"
+	"errors"
 	"runtime"
 	"time"
 )
@@ -40,6 +42,64 @@ func sample(f fetcher, counted *ioCounts, long time.Duration) (cost, error) {
 		writes: per(writes),
 		fill:   float64(counted.bytes.Load()-read) / float64(max(reads, 1)),
 	}, nil
+}
+
+// alternate measures fetchers that take milliseconds: in each round one fetch of each is measured, in an order that
+// alternates, again and again until each had its time, so that what else the machine does meets all of them alike. It returns
+// the costs by fetcher and round, and closes the fetchers.
+func alternate(ctx context.Context, rounds int, long time.Duration, fetchers ...fetcher) (costs [][]cost, err error) {
+	defer func() {
+		for _, f := range fetchers {
+			err = errors.Join(err, f.close())
+		}
+	}()
+	for _, f := range fetchers {
+		if err := f.fetch(); err != nil { // the connection
+			return nil, err
+		}
+	}
+	costs = make([][]cost, len(fetchers))
+	for range rounds {
+		runtime.GC()
+		sums := make([]cost, len(fetchers))
+		n, start := 0, time.Now()
+		for ; n < 2 || time.Since(start) < long*time.Duration(len(fetchers)); n++ {
+			for i := range fetchers {
+				if n%2 == 1 {
+					i = len(fetchers) - 1 - i
+				}
+				c, err := one(fetchers[i])
+				if err != nil {
+					return nil, err
+				}
+				sums[i].wall += c.wall
+				sums[i].cpu += c.cpu
+				sums[i].allocs += c.allocs
+			}
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+		}
+		for i, sum := range sums {
+			costs[i] = append(costs[i], cost{wall: sum.wall / float64(n), cpu: sum.cpu / float64(n), allocs: sum.allocs / float64(n)})
+		}
+	}
+	return costs, nil
+}
+
+// one is the cost of one fetch.
+func one(f fetcher) (cost, error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu, start := ownCPU(), time.Now()
+	err := f.fetch()
+	wall, spent := time.Since(start), ownCPU()-cpu
+	runtime.ReadMemStats(&after)
+	return cost{
+		wall:   float64(wall.Nanoseconds()) / 1e3,
+		cpu:    float64(spent.Nanoseconds()) / 1e3,
+		allocs: float64(after.Mallocs - before.Mallocs),
+	}, err
 }
 
 func wallOf(c cost) float64   { return c.wall }

@@ -33,7 +33,7 @@ func runStreams(ctx context.Context, r *Report, o *Options) error {
 	for i, t := range tiers {
 		fetchers[i] = &tierFetcher{t, plan.size}
 	}
-	costs, err := inTurns(ctx, new(ioCounts), plan.rounds, plan.sample, fetchers...)
+	costs, err := alternate(ctx, plan.rounds, plan.sample, fetchers...)
 	if err != nil {
 		return err
 	}
