@@ -74,6 +74,16 @@ func guarded(guard *body.Guard) func(context.Context, *path, page) fetcher {
 func compareCaps(ctx context.Context, r *Report, p *path, plan capPlan) error {
 	off, on := &body.Guard{}, &body.Guard{MaxBytes: 2 * plan.size}
 	want := page{size: plan.size}
+	tight := guarded(&body.Guard{MaxBytes: plan.size - 1})(ctx, p, want)
+	err := tight.fetch()
+	if _, capped := errors.AsType[*body.TooLargeError](err); !capped {
+		err = errors.Join(errors.New("a cap below the page's size does not hold"), err)
+	} else {
+		err = nil
+	}
+	if err := errors.Join(err, tight.close()); err != nil {
+		return err
+	}
 	costs, err := alternate(ctx, plan.rounds, plan.sample,
 		guarded(off)(ctx, p, want), guarded(on)(ctx, p, want), guarded(on)(ctx, p, want))
 	if err != nil {

@@ -84,6 +84,9 @@ func runSideBySide(ctx context.Context, r *Report, o *Options) (err error) {
 		results[c] = samples
 		measured = append(measured, c)
 	}
+	if len(measured) == 0 && len(r.Problems) == 0 {
+		return errors.New("no cell has such a name")
+	}
 	s.tabulate(measured, results)
 	return nil
 }

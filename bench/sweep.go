@@ -41,6 +41,9 @@ func runSweep(ctx context.Context, r *Report, o *Options) (err error) {
 			for i, pull := range withNull(plan.pulls) {
 				names = append(names, fmt.Sprint(sizeName(int64(pull)), " at ", i))
 				columns = append(columns, each(costs[i], wallOf))
+				if fill := slices.Max(each(costs[i], fillOf)); fill > float64(pull) {
+					r.problem("%s: reads bring %.0f bytes where at most %d were to be asked for", key, fill, pull)
+				}
 			}
 			r.suspectTwins(key.String(), names, columns)
 		}
