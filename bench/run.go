@@ -25,7 +25,8 @@ type Options struct {
 	// Parts are the names of the parts to run; nil: all of them.
 	Parts []string
 
-	// Cells, if not nil, chooses lines of the side-by-side tables by names such as testbed/h1/warm/16/1024.
+	// Cells, if not nil, chooses lines of the side-by-side tables by names such as testbed/h1/warm/16/1024. They are printed,
+	// but not written to Dir.
 	Cells *regexp.Regexp
 
 	// Dir is the folder that the results are written to; empty: none.
@@ -113,7 +114,7 @@ func (o *Options) runPart(ctx context.Context, p part) error {
 		return err
 	}
 	fmt.Fprintln(o.Out)
-	if o.Dir != "" {
+	if o.Dir != "" && o.Cells == nil {
 		if err := r.save(o.Dir); err != nil {
 			return err
 		}
