@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -130,13 +131,28 @@ func (p *caddyProcess) stop() error {
 
 func (p *caddyProcess) cpu() (time.Duration, error) { return processCPU(p.cmd.Process.Pid) }
 
-// memory returns the bytes of live heap objects and of goroutine stacks, after collections that also empty pools.
+// memory returns the bytes of live heap objects and of goroutine stacks once collections change them no more: each halves
+// stacks that are too large, pools take two to be emptied, and connections of clients that have gone end in their own time.
 func (p *caddyProcess) memory(ctx context.Context) (heap, stacks int64, err error) {
-	for range 3 {
-		if _, err := get(ctx, "http://"+p.admin+"/debug/pprof/heap?gc=1"); err != nil {
+	const most, settled = 30, 0.002
+	for range most {
+		before := heap + stacks
+		for range 2 {
+			if _, err := get(ctx, "http://"+p.admin+"/debug/pprof/heap?gc=1"); err != nil {
+				return 0, 0, err
+			}
+		}
+		if heap, stacks, err = p.memstats(ctx); err != nil {
 			return 0, 0, err
 		}
+		if math.Abs(float64(heap+stacks-before)) < settled*float64(before) {
+			break
+		}
 	}
+	return heap, stacks, nil
+}
+
+func (p *caddyProcess) memstats(ctx context.Context) (heap, stacks int64, err error) {
 	text, err := get(ctx, "http://"+p.admin+"/debug/vars")
 	if err != nil {
 		return 0, 0, err
