@@ -1,8 +1,6 @@
 package caddymodule
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"hash"
@@ -105,8 +103,10 @@ func (t *Transport) alpn(upgrade bool) []string {
 }
 
 // identity is the pool's key for n: an HMAC, since credentials are part of it.
-func (n *need) identity(key []byte) pool.Identity {
-	h := hmac.New(sha256.New, key)
+func (t *Transport) identity(n *need) pool.Identity {
+	h := t.macs.Get().(hash.Hash)
+	defer t.macs.Put(h)
+	h.Reset()
 	for _, s := range []string{n.network, n.addr, n.scheme, string(n.proxyHeader)} {
 		writeString(h, s)
 	}

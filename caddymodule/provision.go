@@ -1,11 +1,14 @@
 package caddymodule
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -70,9 +73,11 @@ func (t *Transport) provision(ctx caddy.Context) error {
 	if t.PullBytes == 0 {
 		t.PullBytes = t.ReadBufferSize
 	}
-	if _, err := rand.Read(t.key[:]); err != nil {
+	key := make([]byte, sha256.Size)
+	if _, err := rand.Read(key); err != nil {
 		return err
 	}
+	t.macs = &sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}
 	t.pool = pool.New(t.poolOptions())
 	t.carriers = &tunnel.Carriers{MaxIdle: t.MaxIdentities, PingTimeout: t.Ping.timeout()}
 	if t.Ping != nil {

@@ -28,7 +28,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	dial := func(ctx context.Context, memory *pool.Memory) (pool.Conn, error) {
 		return t.connect(ctx, n, memory)
 	}
-	res, err := t.pool.RoundTrip(out, n.identity(t.key[:]), dial, nil)
+	res, err := t.pool.RoundTrip(out, t.identity(n), dial, nil)
 	if err != nil {
 		if failure := uploadFailure(out); failure != nil && req.Context().Err() == nil {
 			return t.refuseUpload(req, n, failure), nil

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -144,7 +145,7 @@ type Transport struct {
 	pool     *pool.Pool
 	carriers *tunnel.Carriers
 	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
-	key      [32]byte
+	macs     *sync.Pool // of hash.Hash, which makes identities
 }
 
 // NetworkProxy is the part of the `http` transport's network proxy modules that means one fixed way.
