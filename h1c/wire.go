@@ -20,7 +20,7 @@ type wire struct {
 	readTimeout, writeTimeout time.Duration
 
 	read    int64        // in this exchange; belongs to the goroutine that reads
-	written atomic.Int64 // in this exchange
+	written atomic.Int64 // in this exchange, with what a Write under way may have given to the peer
 
 	mu       sync.Mutex // guards the following and orders changes of the deadlines
 	inFlight bool
@@ -67,7 +67,7 @@ func (w *wire) armRead() {
 }
 
 func (w *wire) armWrite() {
-	if w.inFlight && !w.closed {
+	if w.inFlight && w.writeTimeout > 0 {
 		w.armed = true
 		w.SetWriteDeadline(time.Now().Add(w.writeTimeout))
 	}
@@ -118,13 +118,25 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// beginWrite counts n bytes, unless the conn is closed: then none of them may reach the peer any more.
+func (w *wire) beginWrite(n int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
+	w.armWrite()
+	w.written.Add(int64(n))
+	return true
+}
+
 // Write may be called while a Read waits. The time of that Read starts anew.
 func (w *wire) Write(p []byte) (int, error) {
-	if w.writeTimeout > 0 {
-		w.locked((*wire).armWrite)
+	if !w.beginWrite(len(p)) {
+		return 0, net.ErrClosed
 	}
 	n, err := w.Conn.Write(p)
-	w.written.Add(int64(n))
+	w.written.Add(int64(n - len(p)))
 	if n < len(p) && err == nil {
 		err = io.ErrShortWrite
 	}
