@@ -100,9 +100,12 @@ func (c *Carriers) take(ctx context.Context, key carrierKey, fresh bool, open fu
 				}
 			}
 		}
-		under, own := c.begin(key)
-		if own {
+		under, own := c.begin(key, carriers)
+		switch {
+		case own:
 			return c.grow(ctx, key, under, open)
+		case under == nil:
+			continue
 		}
 		select {
 		case <-under.done:
@@ -149,13 +152,19 @@ func (c *Carriers) reserve(car *carrier) bool {
 	return usable
 }
 
-// begin returns the opening under way, or a new one that is the caller's own.
-func (c *Carriers) begin(key carrierKey) (under *opening, own bool) {
+// begin returns the opening under way, or a new one that is the caller's own; neither if there is a carrier that is not among
+// tried, as one has just been opened.
+func (c *Carriers) begin(key carrierKey, tried []*carrier) (under *opening, own bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.groupOf(key)
 	if g.opening != nil {
 		return g.opening, false
+	}
+	for _, car := range g.carriers {
+		if !slices.Contains(tried, car) {
+			return nil, false
+		}
 	}
 	g.opening = &opening{done: make(chan struct{})}
 	return g.opening, true

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/caddytunnel/caddytunnel/testbed"
 )
@@ -122,6 +123,35 @@ func TestCarriersConcurrently(t *testing.T) {
 	wg.Wait()
 	if p.Accepted() > 40 {
 		t.Errorf("%d connections for 40 tunnels", p.Accepted())
+	}
+}
+
+// Dials come while a connection is being opened, and just when it has been: none opens a second one.
+func TestCarriersShareTheFirst(t *testing.T) {
+	d, p := sharing(t, testbed.ProxyConfig{})
+	target := startEcho(t, "")
+	const rounds = 100
+	for i := range rounds {
+		d.Carriers = new(Carriers)
+		began := time.Now()
+		var wg sync.WaitGroup
+		for j := range 16 {
+			wg.Go(func() {
+				for time.Since(began) < time.Duration(j)*time.Millisecond { // spins, as a timer is too coarse
+				}
+				conn, err := d.DialContext(context.Background(), "tcp", target)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				conn.Close()
+			})
+		}
+		wg.Wait()
+		d.Carriers.Close()
+		if got := int(p.Accepted()); got != i+1 {
+			t.Fatalf("%d connections for the tunnels of round %d", got-i, i+1)
+		}
 	}
 }
 
