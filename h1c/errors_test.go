@@ -74,7 +74,7 @@ func (stuck) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 func TestNothingWritten(t *testing.T) {
 	each(t, func(t *testing.T, e engine) {
 		near, far := net.Pipe()
-		c := e.between(t, nil, stuck{near}, far, func(*peer) {})
+		c := e.between(t, nil, stuck{near}, far, func(p *peer) { io.Copy(io.Discard, p.br) })
 		reserve(t, c)
 		_, err := c.RoundTrip(get(t, "/"))
 		check(t, err, true, true)
